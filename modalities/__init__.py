@@ -1,0 +1,1 @@
+"""What a sample is made of: the batch contract, then one file a modality."""

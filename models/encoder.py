@@ -1,0 +1,63 @@
+"""The encoder contract: a batch goes in, states come out under the names of the batch's fields."""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from ..modalities.batch import Batch
+from ..modalities.vocabulary import Vocabulary
+from .packing import Allow, same_document
+
+
+class Vectors(NamedTuple):
+    """One vector a sample and modality, in a space where they can be compared; not normalised to length 1."""
+
+    text: Float[Tensor, "B E"] | None = None
+    translation: Float[Tensor, "B E"] | None = None
+    image: Float[Tensor, "B E"] | None = None
+    audio: Float[Tensor, "B E"] | None = None
+
+
+class States(NamedTuple):
+    """Encoder output in the batch's shape; zeros where the batch has nothing present."""
+
+    text: Float[Tensor, "B L D"] | None = None
+    translation: Float[Tensor, "B L D"] | None = None
+    image: Float[Tensor, "B P D"] | None = None
+    regions: Float[Tensor, "B R D"] | None = None
+    audio: Float[Tensor, "B N D"] | None = None
+    codes: Float[Tensor, "B N D"] | None = None
+    joint: Float[Tensor, "B D"] | None = None
+    """One vector a sample that has seen all of its fused modalities (a fused encoder's pooled first token)."""
+    vectors: Vectors = Vectors()
+    """Projected vectors, from encoders that compare modalities instead of fusing them."""
+
+
+class Encoder(nn.Module):
+    """What objectives and tasks may ask of an encoder. Two contracts hold the platform together; this is one.
+
+    Attributes:
+        widths: Width D of the states of each stream that this encoder can read, by the names of `States`
+            (`text`, `translation`, `image`, ... and `joint`).
+        vector_width: Width E of `States.vectors`, None where the encoder makes none.
+        vocabulary: Size and control ids of the text vocabulary, None without a text stream.
+        tokens: The token embedding table `[V, D]`, for heads that share it.
+        languages: Number of languages the text embeddings know; 0 where they do not read language ids.
+    """
+
+    widths: Mapping[str, int]
+    vector_width: int | None = None
+    vocabulary: Vocabulary | None = None
+    tokens: nn.Embedding | None = None
+    languages: int = 0
+
+    def forward(self, batch: Batch, allow: Allow = same_document) -> States:
+        """Read a batch, its marks included.
+
+        Args:
+            batch: Any batch; modalities that this encoder has no stream for are an error, absent ones are not.
+            allow: Which positions may attend to which, within a sample (see `packing`).
+        """
+        raise NotImplementedError

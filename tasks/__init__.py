@@ -1,0 +1,1 @@
+"""What is trained and measured: pretraining, evaluation, metrics, optimisation."""

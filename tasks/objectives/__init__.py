@@ -1,0 +1,1 @@
+"""Reasons to train: one objective, one file, whole."""

@@ -1,0 +1,107 @@
+"""The objective contract: one reason to train, whole in one file.
+
+The life of an objective in one optimiser step (see `pretraining`): every micro-batch is viewed and marked, its items are
+counted, and the counts are summed over micro-batches and ranks before any forward pass, so that every loss is a sum over
+an exact global denominator. Then each micro-batch is read and scored. Objectives that name the same pass share a reading.
+"""
+
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from ...modalities.batch import Batch
+from ...modalities.chance import salt
+from ...models.encoder import Encoder, States
+
+
+class Loss(NamedTuple):
+    """A sum and what it is a sum over; never a mean."""
+
+    total: Float[Tensor, ""]
+    count: Int[Tensor, ""]
+
+
+class Embeddings(NamedTuple):
+    """What rows of a step are compared by."""
+
+    left: Float[Tensor, "N E"]
+    right: Float[Tensor, "N E"]
+    identity: Int[Tensor, "N I"]
+    """Rows are about the same thing, and never each other's negative, if any column is equal."""
+
+
+class Objective(nn.Module):
+    """One reason to train. Most objectives write `connect`, `mark`, `count` and `loss` only.
+
+    Attributes:
+        weight: Coefficient of this objective in the summed loss.
+        key: Random key of this objective's marks, from the run's seed and the objective's name (set by `Pretraining`).
+        coupled: True where a row's loss depends on the other rows of the step: such an objective writes `embed` and
+            `contrast` instead of `loss`, and is exact over micro-batches (gradient caching) and ranks (gathering).
+    """
+
+    coupled = False
+
+    def __init__(self, weight: float = 1.0):
+        super().__init__()
+        self.weight = weight
+        self.key = salt(type(self).__name__)
+
+    def connect(self, encoder: Encoder) -> None:
+        """Build the head from the encoder's widths and tables. The encoder is passed, never stored as a module."""
+
+    def view(self, batch: Batch) -> Batch:
+        """What is read: the batch itself, or, say, a text joined to its translation."""
+        return batch
+
+    def lend(self, view: Batch) -> Batch | None:
+        """What other samples of the step may borrow from these (say, captions as negatives); gathered into `mark`'s pool."""
+        return None
+
+    def mark(self, view: Batch, pool: Batch | None = None) -> Batch:
+        """Mark what must be predicted: overwrite nothing, keep the marks that are there.
+
+        Args:
+            view: A micro-batch, perhaps marked by other objectives of the pass.
+            pool: All that was lent by the step's samples, on all ranks; None: by this micro-batch alone.
+        """
+        return view
+
+    def count(self, marked: Batch) -> Int[Tensor, ""]:
+        """How many items will be scored: known before any forward pass, equal to the count of the loss."""
+        raise NotImplementedError
+
+    def read(self, encoder: Encoder, marked: Batch) -> States:
+        """One forward pass, or more; an objective that overrides this has a pass of its own."""
+        return encoder(marked)
+
+    def loss(self, states: States, marked: Batch) -> Loss:
+        """The summed loss of one micro-batch."""
+        if not self.coupled:
+            raise NotImplementedError
+        own = self.embed(states, marked)
+        return self.contrast(own, own, 0)
+
+    def embed(self, states: States, marked: Batch) -> Embeddings:
+        """For coupled objectives: the rows to be compared, in the micro-batch's order, only those that `count` counts."""
+        raise NotImplementedError
+
+    def contrast(self, own: Embeddings, every: Embeddings, start: int) -> Loss:
+        """For coupled objectives: summed loss of some rows against all rows of the step.
+
+        Args:
+            own: This rank's rows.
+            every: The rows of all ranks; row `start + i` of it is `own`'s row i.
+            start: Where `own` begins in `every`.
+        """
+        raise NotImplementedError
+
+    def after_step(self, encoder: Encoder) -> None:
+        """Move momentum copies and queues; called after the optimiser has stepped, never inside a step."""
+
+
+def total_of(losses: Tensor) -> Loss:
+    """A sum over all elements, with their number as the count."""
+    return Loss(losses.sum(), torch.tensor(losses.numel(), device=losses.device))

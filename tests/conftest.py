@@ -1,0 +1,22 @@
+"""Every test runs with shapes and types checked: jaxtyping's hook wraps each annotated function of the package."""
+
+import os
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.setdefault("HF_HUB_OFFLINE", "1")
+
+from pathlib import Path
+
+import pytest
+from jaxtyping import install_import_hook
+
+install_import_hook("interlingua", "beartype.beartype")
+
+
+@pytest.fixture(scope="session")
+def data() -> Path:
+    """The development data (INTERLINGUA_DATA); tests that need it are skipped without, and must run in CI."""
+    folder = os.environ.get("INTERLINGUA_DATA")
+    if folder is None:
+        pytest.skip("INTERLINGUA_DATA is not set: no development data")
+    return Path(folder)
