@@ -56,6 +56,7 @@ class Packing:
         counts = self.present.sum(dim=1)
         lengths = counts.tolist()
         self.length = choose_length(lengths)
+        self.whole = all(n == self.length for n in lengths) and all(stream.document is None for stream in streams)
         starts = pack(lengths, self.length)
         self.rows = max(1, -(-max((s + n for s, n in zip(starts, lengths, strict=True)), default=0) // self.length))
         first = torch.tensor(starts, device=self.present.device, dtype=torch.long).reshape(-1)
@@ -79,6 +80,12 @@ class Packing:
     def _field(streams: Sequence[Stream], read: Callable[[Stream, int], Tensor]) -> Tensor:
         return torch.cat([read(stream, number) for number, stream in enumerate(streams)], dim=1)
 
+    def mask(self, allow: Allow) -> Bool[Tensor, "rows 1 length length"] | None:
+        """The attention mask that a rule gives, for all heads; None where every row is one whole sample that sees itself."""
+        if allow is same_document and self.whole:
+            return None
+        return allow(self.slots)[:, None]
+
     def place(self, *streams: Float[Tensor, "_ D"]) -> Float[Tensor, "rows length D"]:
         """Lay vectors into the rows.
 
@@ -94,7 +101,7 @@ class Packing:
         for present, slot in zip(self.present.split(self.widths, 1), self.slot, strict=True):
             grid = flat.new_zeros(present.numel(), flat.shape[-1])
             grid = grid.index_copy(0, present.flatten().nonzero()[:, 0], flat.index_select(0, slot))
-            states.append(grid.view(*present.shape, -1))
+            states.append(grid.view(*present.shape, flat.shape[-1]))
         return states
 
 

@@ -1,0 +1,71 @@
+"""Text embeddings: token, position, language and segment vectors, summed, normed and dropped out."""
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from ..modalities.batch import Text
+from ..modalities.vocabulary import Vocabulary
+from .transformer import initialize
+
+
+class TextEmbeddings(nn.Module):
+    """One vector a present token. BERT section 3.2; the language vectors are XLM's (arXiv:1901.07291, section 3.1)."""
+
+    def __init__(
+        self,
+        vocabulary: Vocabulary,
+        width: int,
+        max_tokens: int,
+        languages: int = 0,
+        segments: int = 0,
+        position_offset: int = 0,
+        norm: bool = True,
+        dropout: float = 0.1,
+        epsilon: float = 1e-5,
+    ):
+        """
+        Args:
+            vocabulary: Size and control ids, as the tokenizer's (they shake hands at start).
+            width: Width D of the vectors.
+            max_tokens: Longest text, in tokens with start and end.
+            languages: Number of language vectors; 0: language ids are not read.
+            segments: Number of segment vectors; 0: segments are not read.
+            position_offset: Rows of the position table before position 0 (pad id + 1 in XLM-R's layout).
+            norm: Whether a layer norm follows the sum (not in pre-norm towers such as XLM-R XL).
+        """
+        super().__init__()
+        self.vocabulary, self.width, self.max_tokens, self.position_offset = vocabulary, width, max_tokens, position_offset
+        self.tokens = nn.Embedding(vocabulary.size, width)
+        self.positions = nn.Embedding(max_tokens + position_offset, width)
+        self.languages = nn.Embedding(languages, width) if languages else None
+        self.segments = nn.Embedding(segments, width) if segments else None
+        self.norm = nn.LayerNorm(width, epsilon) if norm else nn.Identity()
+        self.dropout = nn.Dropout(dropout)
+        self.apply(initialize)
+
+    def forward(self, text: Text) -> Float[Tensor, "tokens D"]:
+        """Vectors of the present tokens, in the batch's order.
+
+        Raises:
+            ValueError: A text is longer than `max_tokens`.
+        """
+        present = text.present
+        self._check(text)
+        vectors = self.tokens(text.read[present]) + self.positions(text.position[present] + self.position_offset)
+        if self.languages is not None:
+            vectors = vectors + self.languages(text.language[present])
+        if self.segments is not None:
+            vectors = vectors + self.segments(text.segment[present])
+        return self.dropout(self.norm(vectors))
+
+    def _check(self, text: Text) -> None:
+        # The look at the positions waits for the device: only rows that are long enough to be wrong pay for it.
+        if text.tokens.shape[1] > self.max_tokens and text.present.any():
+            longest = int(text.position[text.present].max()) + 1
+            if longest > self.max_tokens:
+                raise ValueError(
+                    f"text of {longest} tokens, but this tower reads at most max_tokens = {self.max_tokens} "
+                    f"(position table of {self.positions.num_embeddings} rows less {self.position_offset}); "
+                    "lower the data's max_tokens or build the tower with more"
+                )

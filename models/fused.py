@@ -1,0 +1,78 @@
+"""Single stream: text and picture in one sequence, attending to each other in every layer (UNITER, arXiv:1909.11740,
+section 3.1; with a picture's own vectors instead of regions as in ViLT, arXiv:2102.03334, section 3.1)."""
+
+import torch
+from torch import nn
+
+from ..modalities.batch import Batch
+from .embeddings import TextEmbeddings
+from .encoder import Encoder, States
+from .packing import Allow, Packing, Stream, same_document
+from .pooling import pool
+from .towers import refuse, text_stream
+from .transformer import Transformer, initialize
+
+
+class SingleStream(Encoder):
+    """A fused encoder. `joint` is the first text token after a dense layer and tanh, as BERT and UNITER pool."""
+
+    def __init__(self, embeddings: TextEmbeddings, front_end: nn.Module, transformer: Transformer, epsilon: float = 1e-5):
+        """
+        Args:
+            embeddings: Vectors of the tokens.
+            front_end: Turns an `Image` into `[B, P, D]`; has `width`.
+            transformer: Blocks over text and picture together.
+        """
+        super().__init__()
+        width = transformer.width
+        if embeddings.width != width:
+            raise ValueError(f"single stream: embeddings have width {embeddings.width}, the transformer {width}")
+        self.embeddings, self.front_end, self.transformer = embeddings, front_end, transformer
+        self.image_inward = nn.Linear(front_end.width, width)
+        self.image_type = nn.Parameter(torch.zeros(width))
+        self.image_norm = nn.LayerNorm(width, epsilon)
+        self.pooler = nn.Linear(width, width)
+        for layer in (self.image_inward, self.pooler):
+            initialize(layer)
+        self.widths = dict.fromkeys(("text", "translation", "image", "joint"), width)
+
+    @property
+    def vocabulary(self):
+        return self.embeddings.vocabulary
+
+    @property
+    def tokens(self):
+        return self.embeddings.tokens
+
+    @property
+    def languages(self) -> int:
+        return 0 if self.embeddings.languages is None else self.embeddings.languages.num_embeddings
+
+    def forward(self, batch: Batch, allow: Allow = same_document) -> States:
+        """A translation is read by itself, without the picture; an objective that joins it to the text does so in its view."""
+        refuse(batch, "a single stream", "text", "translation", "image")
+        states = self._fuse(batch, allow)
+        if batch.translation is not None:
+            alone = self._fuse(batch._replace(text=batch.translation, translation=None, image=None), allow)
+            states = states._replace(translation=alone.text)
+        return states
+
+    def _fuse(self, batch: Batch, allow: Allow) -> States:
+        names, streams, vectors = [], [], []
+        if batch.text is not None:
+            names.append("text")
+            streams.append(text_stream(batch.text))
+            vectors.append(self.embeddings(batch.text))
+        if batch.image is not None:
+            patches = self.front_end(batch.image)
+            present = batch.image.present[:, None].expand(patches.shape[:2])
+            names.append("image")
+            streams.append(Stream(present))
+            vectors.append(self.embeddings.dropout(self.image_norm(self.image_inward(patches[present]) + self.image_type)))
+        if not names:
+            return States()
+        packing = Packing(streams)
+        rows = self.transformer(packing.place(*vectors), packing.mask(allow))
+        states = States(**dict(zip(names, packing.give_back(rows), strict=True)))
+        first = pool(getattr(states, names[0]), streams[0].present, "first")
+        return states._replace(joint=torch.tanh(self.pooler(first)))

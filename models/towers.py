@@ -1,0 +1,96 @@
+"""Towers: encoders of one modality."""
+
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+
+from ..modalities.batch import Batch, Image, Text
+from .embeddings import TextEmbeddings
+from .encoder import Encoder, States
+from .packing import Allow, Packing, Stream, same_document
+from .transformer import Transformer
+
+
+class TextTower(Encoder):
+    """A text encoder: mBERT, XLM-R and XLM are this with other embeddings, norms and sizes."""
+
+    def __init__(self, embeddings: TextEmbeddings, transformer: Transformer):
+        """
+        Args:
+            embeddings: Vectors of the tokens.
+            transformer: Of the embeddings' width.
+        """
+        super().__init__()
+        if embeddings.width != transformer.width:
+            raise ValueError(f"text tower: embeddings have width {embeddings.width}, the transformer {transformer.width}")
+        self.embeddings, self.transformer = embeddings, transformer
+        self.widths = {"text": transformer.width, "translation": transformer.width}
+
+    @property
+    def vocabulary(self):
+        return self.embeddings.vocabulary
+
+    @property
+    def tokens(self):
+        return self.embeddings.tokens
+
+    @property
+    def languages(self) -> int:
+        return 0 if self.embeddings.languages is None else self.embeddings.languages.num_embeddings
+
+    def encode(self, text: Text, allow: Allow = same_document) -> Float[Tensor, "B L D"]:
+        """States of one text a sample."""
+        packing = Packing([text_stream(text)])
+        rows = self.transformer(packing.place(self.embeddings(text)), packing.mask(allow))
+        return packing.give_back(rows)[0]
+
+    def forward(self, batch: Batch, allow: Allow = same_document) -> States:
+        refuse(batch, "a text tower", "text", "translation")
+        return States(
+            text=None if batch.text is None else self.encode(batch.text, allow),
+            translation=None if batch.translation is None else self.encode(batch.translation, allow),
+        )
+
+
+class ImageTower(Encoder):
+    """A picture encoder: any front end, and blocks over its vectors where there are any (ViT, arXiv:2010.11929)."""
+
+    def __init__(self, front_end: nn.Module, transformer: Transformer | None = None):
+        """
+        Args:
+            front_end: Turns an `Image` into `[B, P, D]` (see `modalities.image_front_ends`); has `width`.
+            transformer: Blocks over the front end's vectors, of its width; None: the front end is the whole tower.
+        """
+        super().__init__()
+        if transformer is not None and front_end.width != transformer.width:
+            raise ValueError(f"image tower: front end has width {front_end.width}, the transformer {transformer.width}")
+        self.front_end, self.transformer = front_end, transformer
+        self.widths = {"image": front_end.width}
+
+    def encode(self, image: Image) -> tuple[Float[Tensor, "B P D"], Bool[Tensor, "B P"]]:
+        """States of one picture a sample, and which of them are there."""
+        vectors = self.front_end(image)
+        present = image.present[:, None].expand(vectors.shape[:2])
+        if self.transformer is None:
+            return vectors * present[..., None], present
+        packing = Packing([Stream(present)])
+        rows = self.transformer(packing.place(vectors[present]), packing.mask(same_document))
+        return packing.give_back(rows)[0], present
+
+    def forward(self, batch: Batch, allow: Allow = same_document) -> States:
+        refuse(batch, "an image tower", "image")
+        return States(image=None if batch.image is None else self.encode(batch.image)[0])
+
+
+def text_stream(text: Text) -> Stream:
+    """What the packer and the attention rule must know of a text."""
+    return Stream(text.present, text.document, text.segment, text.hidden)
+
+
+def refuse(batch: Batch, who: str, *streams: str) -> None:
+    """Raise ValueError if the batch has a modality that an encoder has no stream for."""
+    unread = [name for name in States._fields[:6] if name not in streams and getattr(batch, name) is not None]
+    if unread:
+        raise ValueError(
+            f"source {batch.source!r} has {' and '.join(unread)}, but {who} reads only {' and '.join(streams)}; "
+            "choose an encoder with that stream or leave the modality out of the source"
+        )
