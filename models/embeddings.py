@@ -1,6 +1,5 @@
 """Text embeddings: token, position, language and segment vectors, summed, normed and dropped out."""
 
-import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 

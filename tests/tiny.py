@@ -1,6 +1,7 @@
 """Small real parts that many tests share: texts, pictures, encoders. Sizes are small, nothing else is."""
 
 import torch
+
 from interlingua.modalities.batch import Batch, Image, Text, number_positions
 from interlingua.modalities.image_front_ends import Patches
 from interlingua.modalities.vocabulary import Vocabulary

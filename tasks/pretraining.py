@@ -1,0 +1,166 @@
+"""Pretraining: any encoder, any objectives, any sources, with exact denominators.
+
+Optimises manually: a training step takes all of a rank's micro-batches of one optimiser step, marks them, sums the counts
+over ranks, reads and goes backward pass by pass, sums the gradients over ranks once, clips, and steps (DESIGN section 4).
+"""
+
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
+from typing import Literal
+
+import lightning
+import torch
+from torch import Tensor, nn
+
+from ..modalities.batch import Batch, Step
+from ..modalities.chance import chance, salt
+from ..modalities.tokenizer import Tokenizer
+from ..modalities.vocabulary import shake_hands
+from ..models.encoder import Encoder, Vectors
+from .objectives.objective import Loss, Objective
+from .optimization import Optimization, clip_gradients
+from .passes import plan_passes
+from .ranks import sum_gradients, sum_over_ranks, world
+from .reading import Scales, count_readings, mark_pass, read_backward
+from .validation import Sums
+
+
+class Pretraining(lightning.LightningModule):
+    """Train an encoder for one or more reasons at once."""
+
+    def __init__(
+        self,
+        encoder: Encoder,
+        objectives: Mapping[str, Objective],
+        passes: Mapping[str, Sequence[Sequence[str]]],
+        optimization: Optimization,
+        tokenizer: str | None = None,
+        seed: int = 0,
+        denominator: Literal["each", "pooled"] = "each",
+    ):
+        """
+        Args:
+            encoder: What is trained.
+            objectives: Reasons to train, by name; the name is the log key and the command-line address.
+            passes: For each source, groups of objective names that share one reading.
+            optimization: Optimiser, schedule, clipping, frozen parts.
+            tokenizer: Tokenizer file; checked against the encoder's vocabulary and languages at start.
+            seed: Of marks and dropout.
+            denominator: `each`: every objective's loss is a mean over its own items in the whole step; `pooled`: all sums
+                are divided by the items of all objectives together, as InfoXLM's released code does.
+        """
+        super().__init__()
+        if denominator not in ("each", "pooled"):
+            raise ValueError(f"denominator must be 'each' or 'pooled', found {denominator!r}")
+        self.automatic_optimization = False
+        self.encoder = encoder
+        self.objectives = nn.ModuleDict(objectives)
+        self.plan = plan_passes(passes, objectives)
+        self.optimization, self.seed, self.denominator = optimization, seed, denominator
+        for name, objective in self.objectives.items():
+            objective.key = int(chance(seed, salt(name)))
+            objective.connect(encoder)
+        self.tokenizer = None if tokenizer is None else Tokenizer(tokenizer)
+        self.faults = 0
+        self.sums = Sums()
+
+    def setup(self, stage: str) -> None:
+        precision = getattr(self.trainer.precision_plugin, "precision", "32-true")
+        if precision.startswith("16"):
+            raise ValueError(f"trainer.precision is {precision}, which needs a loss scale; use bf16-mixed or 32-true")
+        if self.tokenizer is not None and self.encoder.vocabulary is not None:
+            shake_hands(self.tokenizer.vocabulary, self.encoder.vocabulary)
+            known, read = len(self.tokenizer.languages), self.encoder.languages
+            if read and read != known:
+                raise ValueError(
+                    f"the tokenizer knows {known} languages, the encoder's table has {read} rows; set `languages: {known}`"
+                )
+
+    def configure_optimizers(self):
+        return self.optimization.configure(self, self.trainer.max_steps)
+
+    def training_step(self, step: Step, index: int) -> None:
+        optimizer = self.optimizers()
+        model = self.trainer.strategy.model
+        with model.no_sync() if hasattr(model, "no_sync") else nullcontext():
+            losses, counts = self.backward_step(step)
+        sum_gradients(self.parameters())
+        norm = clip_gradients(self.parameters(), self.optimization.max_gradient_norm)
+        optimizer.step()
+        optimizer.zero_grad()
+        self.lr_schedulers().step()
+        for objective in self.objectives.values():
+            objective.after_step(self.encoder)
+        self.faults += len(step.faults)
+        if self.global_step % self.trainer.log_every_n_steps == 0:
+            self._report(losses, counts, norm)
+
+    def backward_step(self, step: Step) -> tuple[dict[str, Loss], Tensor]:
+        """All forward and backward passes of one optimiser step on this rank; gradients are left in `.grad`, not yet summed.
+
+        Returns:
+            This rank's summed losses by objective, and the global count of each objective `[objectives]`.
+        """
+        self._check_sources(step)
+        readings = [mark_pass(one, step.batches, self.objectives) for one in self.plan]
+        counts = sum_over_ranks(count_readings(readings, self.objectives, self.device))
+        scales = self._scales(counts)
+        losses: dict[str, Loss] = {}
+        for number, reading in enumerate(readings):
+            keys = (self.seed, step.index, number, world()[0])
+            read = read_backward(reading, self.encoder, self.objectives, scales, self.manual_backward, *keys)
+            for name, loss in read.items():
+                before = losses.get(name, Loss(0, 0))
+                losses[name] = Loss(before.total + loss.total, before.count + loss.count)
+        return losses, counts
+
+    def _scales(self, counts: Tensor) -> Scales:
+        present = counts.tolist()
+        pooled = sum(present)
+        factor = {
+            name: objective.weight / max(1, pooled if self.denominator == "pooled" else count)
+            for (name, objective), count in zip(self.objectives.items(), present, strict=True)
+        }
+        return Scales(factor, frozenset(name for name, count in zip(self.objectives, present, strict=True) if count))
+
+    def _check_sources(self, step: Step) -> None:
+        unknown = {batch.source for batch in step.batches} - {one.source for one in self.plan}
+        if unknown:
+            raise ValueError(
+                f"no pass reads the sources {sorted(unknown)}; `passes` knows {sorted({p.source for p in self.plan})}"
+            )
+
+    def _report(self, losses: Mapping[str, Loss], counts: Tensor, norm: Tensor) -> None:
+        """Log the global mean of each objective in this step: the same numbers however the step was split."""
+        zero = torch.zeros((), device=self.device)
+        totals = torch.stack([losses[name].total.float() if name in losses else zero for name in self.objectives])
+        totals = sum_over_ranks(totals)
+        values = {}
+        for name, total, count in zip(self.objectives, totals.tolist(), counts.tolist(), strict=True):
+            if count:
+                values[name] = total / count
+        loss = sum(self.objectives[name].weight * value for name, value in values.items())
+        self.log_dict({f"train/{name}": value for name, value in values.items()}, prog_bar=True)
+        self.log_dict({"train/loss": loss, "train/gradient_norm": norm, "train/faults": float(self.faults)})
+        self.log("train/learning_rate", self.optimizers().param_groups[0]["lr"])
+
+    def validation_step(self, batch: Batch, index: int) -> None:
+        """Score one batch of one source and one language; marks are the same at every validation."""
+        for one in self.plan:
+            if one.source != batch.source or batch.size == 0:
+                continue
+            reading = mark_pass(one, [batch], self.objectives, share=False)
+            states = self.objectives[one.names[0]].read(self.encoder, reading.marked[0])
+            for name in one.names:
+                self.sums.add(name, reading.marked[0], self.objectives[name].loss(states, reading.marked[0]))
+
+    def on_validation_epoch_end(self) -> None:
+        names = None if self.tokenizer is None else self.tokenizer.languages
+        self.log_dict({f"validation/{key}": value for key, value in self.sums.means(names).items()})
+        overall = self.sums.overall({name: objective.weight for name, objective in self.objectives.items()})
+        self.log("validation/loss", overall, prog_bar=True)
+        self.sums = Sums()
+
+    def predict_step(self, batch: Batch, index: int) -> tuple[Tensor, Vectors]:
+        """Items and vectors of a batch."""
+        return batch.item, self.encoder(batch).vectors
