@@ -1,0 +1,139 @@
+"""Whole optimiser steps as a map-style dataset: item s is all that this rank trains on in step s.
+
+So a loader's workers take whole steps, and neither their number nor their pace can touch the order.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import count
+from typing import NamedTuple, Protocol, TypeVar, runtime_checkable
+
+from jaxtyping import Int64
+from torch import Tensor
+from torch.utils.data import Dataset, Sampler
+
+from ..modalities.batch import Batch, Fault, Step
+from .faults import FaultTally
+from .order import draw, share
+
+
+class Reading(NamedTuple):
+    """What came of reading some rows."""
+
+    batch: Batch | None
+    """The rows that could be read, in their order; None where none could."""
+    slots: list[int]
+    """Which of the rows asked for these are, ascending."""
+    faults: list[Fault]
+
+
+@runtime_checkable
+class Readable(Protocol):
+    """One source, as steps need it (see `source.Reader`)."""
+
+    name: str
+    batch_size: int
+    micro_batch_size: int | None
+    key: int
+
+    def __len__(self) -> int: ...
+
+    def read(self, number: Int64[Tensor, "N"], epoch: Int64[Tensor, "N"]) -> Reading: ...
+
+
+class Steps(Dataset):
+    """One rank's part of every optimiser step.
+
+    Step s of a source are its draws [s * batch, (s + 1) * batch); ranks take contiguous shares of them, and micro-batches
+    contiguous parts of a share: 1 rank of 8, 2 of 4 and 4 micro-batches of 2 train on the same rows. An epoch may end
+    inside a step. A row that cannot be read is a hole: the others keep their places, and the step its number. A
+    micro-batch with no row left is left out; so ranks may differ in their number of micro-batches, never in the order of
+    their sources.
+    """
+
+    def __init__(self, sources: Sequence[Readable], rank: int = 0, world: int = 1):
+        """
+        Args:
+            sources: In the order in which a step reads them.
+            rank: This process, from 0.
+            world: How many processes train together.
+
+        Raises:
+            ValueError: A batch cannot be shared evenly by the processes.
+        """
+        for source in sources:
+            if source.batch_size % world:
+                raise ValueError(
+                    f"source {source.name!r}: batch_size {source.batch_size} (rows of one optimiser step, over all "
+                    f"processes) is not divisible by {world} processes; give a multiple of {world}"
+                )
+        self.sources, self.rank, self.world = list(sources), rank, world
+
+    def __getitem__(self, step: int) -> Step:
+        batches: list[Batch] = []
+        faults: list[Fault] = []
+        for source in self.sources:
+            rows = share(source.batch_size, self.rank, self.world)
+            draws = draw(step * source.batch_size + rows.start, len(rows), len(source), source.key)
+            reading = source.read(draws.sample, draws.epoch)
+            batches += split(reading, len(rows), source.micro_batch_size or len(rows))
+            faults += reading.faults
+        return Step(step, tuple(batches), tuple(faults))
+
+
+def split(reading: Reading, rows: int, micro_batch_size: int) -> list[Batch]:
+    """Micro-batches of the rows that could be read; all share the memory of the whole, so that workers send it once.
+
+    Args:
+        reading: What came of `rows` rows.
+        rows: How many were asked for.
+        micro_batch_size: Rows of a micro-batch, holes included; the last may have fewer.
+    """
+    batches, start = [], 0
+    for first in range(0, rows, micro_batch_size):
+        size = sum(first <= slot < first + micro_batch_size for slot in reading.slots)
+        if size and reading.batch is not None:
+            batches.append(narrow(reading.batch, start, size))
+        start += size
+    return batches
+
+
+Rows = TypeVar("Rows", bound=tuple)
+
+
+def narrow(rows: Rows, start: int, size: int) -> Rows:
+    """Rows [start, start + size) of a batch or of one of its modalities, as views."""
+    if start == 0 and isinstance(rows, Batch) and rows.size == size:
+        return rows
+
+    def part(field):
+        if isinstance(field, Tensor):
+            return field.narrow(0, start, size)
+        return narrow(field, start, size) if isinstance(field, tuple) else field
+
+    return type(rows)(*map(part, rows))
+
+
+class StepNumbers(Sampler[int]):
+    """All step numbers from the next one to train on, without end."""
+
+    def __init__(self, start: Callable[[], int]):
+        """
+        Args:
+            start: Asked each time reading begins: the number of the next step.
+        """
+        self.start = start
+
+    def __iter__(self) -> Iterator[int]:
+        return count(self.start())
+
+
+class Tallied:
+    """An iterable of steps that counts their faults in the main process; unsized, since training is counted in steps."""
+
+    def __init__(self, loader: Iterable[Step], tally: FaultTally):
+        self.loader, self.tally = loader, tally
+
+    def __iter__(self) -> Iterator[Step]:
+        for step in self.loader:
+            self.tally.add(sum(batch.size for batch in step.batches), step.faults)
+            yield step
