@@ -127,5 +127,5 @@ def test_too_many_bad_samples_are_an_error_that_names_the_kinds():
 
 
 def test_a_share_outside_0_to_1_is_refused():
-    with pytest.raises(ValueError, match="max_bad_share is 2.0"):
+    with pytest.raises(ValueError, match="max_bad_share is 2"):
         FaultTally("training", max_share=2.0)
