@@ -1,0 +1,192 @@
+"""Pictures: from the bytes that people have to red, green, blue from 0 to 255, upright, and to the batch.
+
+Whatever the file held, the picture comes out in one form:
+    - three channels; grey is repeated, CMYK and YCCK are converted without a colour profile, palettes are looked up;
+    - what is transparent shows white;
+    - 16 bits a channel are scaled to 8 (65535 is white), never cut off. Integers of 32 bits and floats declare no white:
+      the smallest of 1 (floats only), 255 and 65535 that no value exceeds is white; beyond these, or with negative
+      values, the picture's own range is stretched;
+    - rotated and mirrored as its EXIF orientation says, so that it stands as a viewer shows it;
+    - of an animation, or of several pages, the first.
+"""
+
+import io
+import struct
+import warnings
+from collections.abc import Sequence
+from functools import cache
+
+import numpy as np
+import torch
+from jaxtyping import UInt8
+from PIL import Image as Pillow
+from PIL.Image import DecompressionBombError, UnidentifiedImageError
+from torch import Tensor
+
+from .batch import Image
+
+# Formats with a signature, read by Pillow itself: no PostScript (it would start an interpreter), nothing guessed.
+FORMATS = ("PNG", "JPEG", "GIF", "WEBP", "BMP", "DIB", "TIFF", "PPM", "AVIF", "JPEG2000", "ICO", "QOI")
+SIGNATURES = (b"\xff\xd8\xff", b"\x89PNG", b"GIF8", b"RIFF", b"BM", b"II*\0", b"MM\0*")
+ORIENTATION = 0x0112  # the EXIF tag
+# Per EXIF orientation: the axes (1: rows, 2: columns) to reverse; from 5 on, after rows and columns are swapped.
+REVERSED = {1: (), 2: (2,), 3: (1, 2), 4: (1,), 5: (), 6: (2,), 7: (1, 2), 8: (1,)}
+
+
+class BadImageError(Exception):
+    """Bytes that are not a whole picture of a bearable size.
+
+    Args:
+        kind: `empty image`, `not an image`, `truncated image`, `damaged image` or `oversized image`.
+        detail: What was found.
+    """
+
+    def __init__(self, kind: str, detail: str = ""):
+        super().__init__(kind, detail)
+        self.kind, self.detail = kind, detail
+
+    def __str__(self) -> str:
+        return f"{self.kind}: {self.detail}" if self.detail else self.kind
+
+
+def decode_image(data: bytes, max_pixels: int = 2**27) -> UInt8[Tensor, "3 H W"]:
+    """Decode a picture to the one form described at the top of this file.
+
+    Args:
+        data: The file as stored. PNG, JPEG, GIF, WebP, BMP, TIFF, PPM, AVIF, JPEG 2000, ICO or QOI, whatever its name.
+        max_pixels: Largest height x width; known from the header, before anything is decoded. Pillow's own limit
+            (twice `PIL.Image.MAX_IMAGE_PIXELS`) holds as well for all but JPEG.
+
+    Raises:
+        BadImageError: Nothing else, whatever the bytes are. A picture that ends early is never filled with grey.
+    """
+    if not data:
+        raise BadImageError("empty image", "0 bytes")
+    frame = _jpeg_frame(data)
+    if frame is not None:
+        _check_size(*frame, max_pixels)
+    with warnings.catch_warnings():
+        # Pillow warns of large pictures and odd metadata, torchvision that its decoders may go.
+        warnings.simplefilter("ignore")
+        pixels = _decode_jpeg(data) if frame is not None else None
+        return _decode_any(data, max_pixels) if pixels is None else pixels
+
+
+def collate_images(pictures: Sequence[UInt8[Tensor, "3 S S"] | None], size: int) -> Image:
+    """Pictures of one batch; zeros, and not present, where a sample has none.
+
+    Args:
+        pictures: One for each sample, all `size` x `size`.
+        size: Height and width S in pixels.
+    """
+    pixels = torch.zeros(len(pictures), 3, size, size, dtype=torch.uint8)
+    for row, picture in zip(pixels, pictures, strict=True):
+        if picture is not None:
+            if picture.shape != row.shape:
+                raise ValueError(
+                    f"a picture of {tuple(picture.shape)} in a batch of {tuple(row.shape)}; transform every picture to `size` first"
+                )
+            row.copy_(picture)
+    return Image(pixels, torch.tensor([picture is not None for picture in pictures], dtype=torch.bool))
+
+
+def _check_size(height: int, width: int, max_pixels: int) -> None:
+    if height * width > max_pixels:
+        raise BadImageError("oversized image", f"{width} x {height} pixels, at most {max_pixels} are decoded")
+
+
+def _jpeg_frame(data: bytes) -> tuple[int, int] | None:
+    """Height and width of a JPEG with 8 bits and one or three channels, the kind that libjpeg decodes alone; else None."""
+    if data[:2] != b"\xff\xd8":
+        return None
+    at = 2
+    while at + 10 <= len(data) and data[at] == 0xFF:
+        marker = data[at + 1]
+        length, precision, height, width, channels = struct.unpack_from(">HBHHB", data, at + 2)
+        if marker in (0xC0, 0xC1, 0xC2):  # baseline, extended, progressive
+            return (height, width) if precision == 8 and channels in (1, 3) and height and width else None
+        at += 1 if marker == 0xFF else 2 + length  # 0xFF may be repeated before a marker
+    return None
+
+
+def _decode_jpeg(data: bytes) -> UInt8[Tensor, "3 H W"] | None:
+    """libjpeg without Pillow around it; None where it gives up, so that Pillow has the last word on what is wrong."""
+    try:
+        from torchvision.io import ImageReadMode, decode_jpeg  # not above: torchvision takes seconds to import
+
+        return decode_jpeg(
+            torch.frombuffer(bytearray(data), dtype=torch.uint8), mode=ImageReadMode.RGB, apply_exif_orientation=True
+        )
+    except (ImportError, RuntimeError):
+        return None
+
+
+def _decode_any(data: bytes, max_pixels: int) -> UInt8[Tensor, "3 H W"]:
+    try:
+        with Pillow.open(io.BytesIO(data), formats=_formats()) as image:
+            _check_size(image.height, image.width, max_pixels)
+            image.load()
+            pixels = torch.from_numpy(_red_green_blue(image)).permute(2, 0, 1)
+            return _turn_upright(pixels, _orientation(image)).contiguous()
+    except BadImageError:
+        raise
+    except DecompressionBombError as error:
+        raise BadImageError("oversized image", str(error)) from None
+    except UnidentifiedImageError:
+        kind = "truncated image" if data.startswith(SIGNATURES) else "not an image"
+        raise BadImageError(kind, f"{len(data)} bytes that begin with {data[:12]!r}") from None
+    except Exception as error:  # Pillow raises a dozen kinds, struct.error and SyntaxError among them
+        kind = "truncated image" if _ends_early(data, error) else "damaged image"
+        raise BadImageError(kind, f"{type(error).__name__}: {error}") from None
+
+
+@cache
+def _formats() -> tuple[str, ...]:
+    Pillow.init()
+    return tuple(name for name in FORMATS if name in Pillow.OPEN)  # AVIF is younger than our oldest Pillow
+
+
+def _ends_early(data: bytes, error: Exception) -> bool:
+    if data[:4] == b"RIFF" and len(data) >= 8:  # WebP tells its length, its decoder does not tell what is wrong
+        return struct.unpack_from("<I", data, 4)[0] + 8 > len(data)
+    return isinstance(error, EOFError) or "truncated" in str(error).lower()
+
+
+def _red_green_blue(image: Pillow.Image) -> UInt8[np.ndarray, "H W 3"]:
+    if image.mode[0] in "IF":  # I;16 and its byte orders, I, F
+        grey = _to_bytes(np.asarray(image), image.mode, image.format or "")
+        return np.repeat(grey[:, :, None], 3, axis=2)
+    if "transparency" in image.info or image.mode in ("LA", "La", "PA", "RGBA", "RGBa"):
+        if image.mode in ("La", "RGBa"):
+            image = image.convert(image.mode.replace("a", "A"))
+        image = image.convert("RGBA")
+        image = Pillow.alpha_composite(Pillow.new("RGBA", image.size, "white"), image)
+    return np.array(image if image.mode == "RGB" else image.convert("RGB"))
+
+
+def _to_bytes(grey: np.ndarray, mode: str, form: str) -> UInt8[np.ndarray, "H W"]:
+    values = grey.astype(np.float64)
+    low, high = float(values.min()), float(values.max())
+    if not np.isfinite(high - low):
+        raise BadImageError("damaged image", "values that are not finite")
+    whites = (1, 255, 65535) if mode == "F" else (255, 65535)
+    if mode != "F" and (mode != "I" or form in ("PNG", "PPM")):
+        white = 65535  # declared by the format
+    else:
+        white = next((white for white in whites if low >= 0 and high <= white), None)
+    if white is None:
+        values, white = values - low, high - low or 1
+    return np.rint(values * (255 / white)).astype(np.uint8)
+
+
+def _orientation(image: Pillow.Image) -> int:
+    try:  # after loading: it may stand behind the pixels, and TIFF is turned by then
+        return image.getexif().get(ORIENTATION, 1)
+    except Exception:  # damaged metadata do not damage the picture
+        return 1
+
+
+def _turn_upright(pixels: UInt8[Tensor, "3 H W"], orientation: int) -> UInt8[Tensor, "3 H2 W2"]:
+    if orientation not in REVERSED:
+        return pixels
+    return (pixels.transpose(1, 2) if orientation >= 5 else pixels).flip(REVERSED[orientation])
