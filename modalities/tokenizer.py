@@ -1,0 +1,186 @@
+"""Text to pieces and back: SentencePiece (arXiv:1808.06226), unigram with byte fallback, under our own normalisation.
+
+A tokenizer is two files side by side: `NAME.model`, SentencePiece's own, and `NAME.json`, which declares what the model
+cannot: languages in order, the policy of normalisation, the control ids, and the checksum of the model they belong to.
+`interlingua tokenizer train` writes both. Control tokens (pad, unknown, start, end, mask) are control symbols of the model
+and never arise from text: a literal `</s>` or `<mask>` stays the ordinary characters it is written with.
+"""
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from jaxtyping import Int64
+
+from .normalization import POLICY, normalize
+from .vocabulary import Vocabulary
+from .words import WordFinder
+
+MASK = "<mask>"
+FORMAT = 1
+
+
+class Pieces(NamedTuple):
+    """Texts as pieces, one after the other, without control tokens."""
+
+    ids: Int64[np.ndarray, "T"]
+    """Vocabulary ids of all pieces."""
+    words: Int64[np.ndarray, "T"]
+    """Word of its text that each piece belongs to, from 0 (see `words`)."""
+    counts: Int64[np.ndarray, "N"]
+    """Pieces of each text; 0 where nothing is left of it after normalisation."""
+
+
+class Tokenizer:
+    """A tokenizer read from local files. It pickles whole, so workers need no files.
+
+    Args:
+        path: `NAME.model`; `NAME.json` stands beside it.
+
+    Attributes:
+        vocabulary: Size and control ids, to be shaken hands on with the tower.
+        languages: Codes in the order of their ids.
+        hash: Checksum over all that decides ids (model, normalisation, languages), for what is stored beside data.
+
+    Raises:
+        FileNotFoundError: One of the two files is missing.
+        ValueError: The files do not belong together, or the model lacks what we build on.
+    """
+
+    def __init__(self, path: str | Path):
+        from sentencepiece import SentencePieceProcessor
+
+        model, card = _read_files(Path(path))
+        self.path = str(path)
+        self.languages: tuple[str, ...] = tuple(card["languages"])
+        self.hash = hashlib.sha256(json.dumps([card["sha256"], POLICY, self.languages]).encode()).hexdigest()
+        self._processor: Any = SentencePieceProcessor(model_proto=model)
+        self.vocabulary = read_vocabulary(self._processor, self.path)
+        if card["vocabulary"] != asdict(self.vocabulary):
+            raise ValueError(
+                f"{path}: the model has {asdict(self.vocabulary)}, its .json says {card['vocabulary']}; "
+                "train the tokenizer again or restore the .json that was written with it"
+            )
+        pieces = [self._processor.id_to_piece(piece) for piece in range(self.vocabulary.size)]
+        values = [int(piece[3:5], 16) if self._processor.is_byte(number) else -1 for number, piece in enumerate(pieces)]
+        self._find_words = WordFinder(pieces, values)
+        self._language_ids = {code: number for number, code in enumerate(self.languages)}
+
+    def normalize(self, text: str) -> str:
+        """Text as it is read: the declared policy of `normalization`."""
+        return normalize(text)
+
+    def language_id(self, code: str) -> int:
+        """Id of a language.
+
+        Raises:
+            ValueError: The tokenizer does not know the code; it lists those it knows.
+        """
+        if code not in self._language_ids:
+            raise ValueError(
+                f"unknown language {code!r}: the tokenizer {self.path} knows {', '.join(self.languages)}; correct the "
+                "code in the data, or train the tokenizer with it (`interlingua tokenizer train --languages`)"
+            )
+        return self._language_ids[code]
+
+    def encode(self, texts: Sequence[str]) -> Pieces:
+        """Normalise texts and cut them into pieces, all in one call of SentencePiece."""
+        # One thread: loader workers already share the cores.
+        rows = self._processor.encode([normalize(text) for text in texts], num_threads=1)
+        counts = np.array([len(row) for row in rows], dtype=np.int64)
+        ids = np.fromiter((piece for row in rows for piece in row), dtype=np.int64, count=int(counts.sum()))
+        return Pieces(ids, self._find_words(ids, counts), counts)
+
+    def pieces(self, ids: Sequence[int]) -> list[str]:
+        """Pieces as SentencePiece writes them, for people to look at."""
+        return [self._processor.id_to_piece(self._checked(number)) for number in ids]
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """Text of a sequence of ids; control tokens are left out.
+
+        Raises:
+            ValueError: An id lies outside the vocabulary.
+        """
+        controls = set(self.vocabulary.controls) - {self.vocabulary.unknown}
+        return self._processor.decode([number for number in map(self._checked, ids) if number not in controls])
+
+    def _checked(self, number: int) -> int:
+        if not 0 <= number < self.vocabulary.size:
+            raise ValueError(f"token id {number} is not in the vocabulary of {self.path} (0 to {self.vocabulary.size - 1})")
+        return int(number)
+
+
+def write_tokenizer(path: Path, model: bytes, languages: Sequence[str], training: dict[str, Any]) -> None:
+    """Write the two files of a tokenizer.
+
+    Args:
+        path: `NAME.model`.
+        model: A SentencePiece model as bytes.
+        languages: Codes in the order of their ids.
+        training: How it was trained: for people, read by nothing.
+    """
+    from sentencepiece import SentencePieceProcessor
+
+    card = {
+        "format": FORMAT,
+        "sha256": hashlib.sha256(model).hexdigest(),
+        "normalization": POLICY,
+        "vocabulary": asdict(read_vocabulary(SentencePieceProcessor(model_proto=model), str(path))),
+        "languages": list(languages),
+        "training": training,
+    }
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(model)
+    path.with_suffix(".json").write_text(json.dumps(card, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def read_vocabulary(processor: Any, path: str) -> Vocabulary:
+    """Size and control ids of a SentencePiece model.
+
+    Raises:
+        ValueError: A control token is missing, or could arise from text.
+    """
+    ids = {
+        "pad": processor.pad_id(),
+        "unknown": processor.unk_id(),
+        "start": processor.bos_id(),
+        "end": processor.eos_id(),
+        "mask": processor.piece_to_id(MASK),
+    }
+    wrong = [name for name, number in ids.items() if name != "unknown" and not (number >= 0 and processor.is_control(number))]
+    if wrong:
+        raise ValueError(
+            f"{path}: {', '.join(wrong)} must be control symbols of the SentencePiece model and are not there, or could "
+            "arise from text; train it with `interlingua tokenizer train`"
+        )
+    return Vocabulary(processor.get_piece_size(), **ids)
+
+
+def _read_files(path: Path) -> tuple[bytes, dict[str, Any]]:
+    if path.suffix != ".model":
+        raise ValueError(f"tokenizer {path}: give the path of its NAME.model; NAME.json is found beside it")
+    beside = path.with_suffix(".json")
+    for file in (path, beside):
+        if not file.is_file():
+            raise FileNotFoundError(
+                f"tokenizer file {file} does not exist; a tokenizer is NAME.model with NAME.json beside it, "
+                "as `interlingua tokenizer train --output NAME.model` writes them"
+            )
+    try:
+        card = json.loads(beside.read_text(encoding="utf-8"))
+        found = {key: card[key] for key in ("format", "sha256", "normalization", "vocabulary", "languages")}
+    except (ValueError, KeyError, TypeError) as error:
+        raise ValueError(f"{beside} does not describe a tokenizer ({error!r}); `tokenizer train` writes it") from error
+    model = path.read_bytes()
+    expected = {"format": FORMAT, "sha256": hashlib.sha256(model).hexdigest(), "normalization": POLICY}
+    for key, value in expected.items():
+        if found[key] != value:
+            raise ValueError(
+                f"{beside}: {key} is {found[key]!r}, but {path.name} and this version need {value!r}; "
+                "restore the .json written with the model, or train the tokenizer again"
+            )
+    return model, card
