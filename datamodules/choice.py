@@ -20,9 +20,8 @@ class TextChoice:
 
     def __post_init__(self):
         for field in ("languages", "roles"):
-            value = getattr(self, field)
-            if isinstance(value, str) or (value is not None and not value):
-                raise ValueError(f"{field} is {value!r}; give a list such as [{value or 'en'}], or null for all")
+            if getattr(self, field) is not None and not getattr(self, field):
+                raise ValueError(f"{field} is empty, so that nothing could be read; give a list, or null for all")
         if isinstance(self.roles, Mapping) and not all(weight > 0 for weight in self.roles.values()):
             raise ValueError(f"weights of roles must be above 0, found {dict(self.roles)}; leave out what is never to be read")
 

@@ -7,9 +7,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import count
 from typing import NamedTuple, Protocol, TypeVar, runtime_checkable
 
+import torch
 from jaxtyping import Int64
 from torch import Tensor
-from torch.utils.data import Dataset, Sampler
+from torch.utils.data import DataLoader, Dataset, Sampler
 
 from ..modalities.batch import Batch, Fault, Step
 from .faults import FaultTally
@@ -125,6 +126,30 @@ class StepNumbers(Sampler[int]):
 
     def __iter__(self) -> Iterator[int]:
         return count(self.start())
+
+
+def load(
+    dataset: Dataset, sampler: Sampler[int] | None, workers: int, pin: bool, start_method: str | None = None
+) -> DataLoader:
+    """A loader of whole items that leaves the process's own random generator alone.
+
+    Args:
+        dataset: A map from numbers to items.
+        sampler: Which numbers, in which order; None: all, in order.
+        workers: Processes that read ahead; 0: this one reads.
+        pin: Whether items go to page-locked memory, for a faster way to a CUDA device.
+        start_method: How workers are started (`fork`, `spawn`, `forkserver`); None: the platform's own way.
+    """
+    return DataLoader(
+        dataset,
+        batch_size=None,
+        sampler=sampler,
+        num_workers=workers,
+        persistent_workers=workers > 0,
+        multiprocessing_context=start_method if workers else None,
+        pin_memory=pin,
+        generator=torch.Generator(),
+    )
 
 
 class Tallied:

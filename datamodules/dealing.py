@@ -1,0 +1,69 @@
+"""Validation and test: every row exactly once over all ranks, in a fixed order, as many batches on each rank.
+
+Batches are made once and dealt out whole, so that a batch holds the same rows however many processes there are, and so
+does whatever is computed on it. Ranks must make as many steps as each other, since a wrapped model may exchange buffers
+in each: where batches do not come out even, the last of some ranks is empty (`Batch.size` 0), never a repetition.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import TypeVar
+
+import torch
+from torch.utils.data import DataLoader, Dataset
+
+from ..modalities.batch import Batch, Step
+from .faults import FaultTally
+from .steps import Reading
+
+Part = TypeVar("Part")
+
+
+def deal(parts: Sequence[Part], rank: int, world: int) -> list[Part | None]:
+    """One rank's parts of a sequence: every `world`-th, filled up with None to the same number on each rank."""
+    mine: list[Part | None] = list(parts[rank::world])
+    return mine + [None] * (-(-len(parts) // world) - len(mine))
+
+
+class Dealt(Dataset):
+    """One rank's batches, each as a step of its own."""
+
+    def __init__(self, parts: Sequence[Callable[[], Reading]], rank: int, world: int):
+        """
+        Args:
+            parts: All batches, as what reads them; they are pickled for workers.
+            rank: This process, from 0.
+            world: How many processes share the batches.
+        """
+        self.parts = deal(parts, rank, world)
+
+    def __len__(self) -> int:
+        return len(self.parts)
+
+    def __getitem__(self, number: int) -> Step:
+        part = self.parts[number]
+        if part is None:
+            return Step(number, ())
+        reading = part()
+        return Step(number, () if reading.batch is None else (reading.batch,), tuple(reading.faults))
+
+
+class Batches:
+    """Steps of one batch as plain batches; their faults are counted in the main process."""
+
+    def __init__(self, loader: DataLoader, tally: FaultTally):
+        self.loader, self.tally = loader, tally
+
+    def __len__(self) -> int:
+        return len(self.loader)
+
+    def __iter__(self) -> Iterator[Batch]:
+        for step in self.loader:
+            batch = step.batches[0] if step.batches else empty_batch()
+            self.tally.add(batch.size, step.faults)
+            yield batch
+
+
+def empty_batch() -> Batch:
+    """A batch of no rows and no source."""
+    nothing = torch.zeros(0, dtype=torch.int64)
+    return Batch("", nothing, nothing, nothing)

@@ -1,0 +1,193 @@
+"""Data of retrieval between pictures and texts: every picture once, every text once, apart from each other."""
+
+from functools import partial
+
+import numpy as np
+import torch
+from jaxtyping import Int64
+from lightning import LightningDataModule
+
+from ..modalities.augmentation import ImageTransform
+from ..modalities.batch import Batch, Fault
+from ..modalities.image import BadImageError, collate_images, decode_image
+from ..modalities.text import collate_text
+from ..modalities.tokenizer import Tokenizer
+from .choice import TextChoice
+from .dealing import Batches, Dealt
+from .faults import FaultTally
+from .filtering import TextRows
+from .sample import BadSampleError
+from .shards.fields import FieldMap
+from .shards.reader import ShardSet
+from .source import drop_empty_texts
+from .steps import Reading, load
+
+
+class RetrievalData(LightningDataModule):
+    """Test batches of one source that hold either pictures alone or texts of one language alone.
+
+    A picture is an item: of several samples about one item, the picture of the first is taken. Of samples whose item has
+    a picture, every text that `texts` takes is a query. `Batch.item` says what belongs together; `Batch.sample` numbers
+    pictures and texts of a source (each kind for itself), so that nothing is counted twice whatever the number of
+    processes. A picture that cannot be read is a counted hole: its texts come all the same.
+    """
+
+    def __init__(
+        self,
+        sources: dict[str, str | list[str]],
+        tokenizer: str,
+        image: ImageTransform,
+        texts: TextChoice = TextChoice(),  # noqa: B008, frozen
+        max_tokens: int = 128,
+        batch_size: int = 128,
+        fields: FieldMap | None = None,
+        workers: int = 2,
+        start_method: str | None = None,
+        max_bad_share: float = 0.02,
+    ):
+        """
+        Args:
+            sources: Paths or patterns of tars, by the name under which results are given.
+            tokenizer: Tokenizer file.
+            image: How pictures are prepared; always without augmentation.
+            texts: Languages and roles of the texts that are queries; weights have no meaning here.
+            max_tokens: Longest text, start and end token included.
+            batch_size: Rows of a batch; each process reads whole batches.
+            fields: What the members of foreign shards are; None: the project's own layout.
+            workers: Processes that read ahead for each process.
+            start_method: How they are started (`fork`, `spawn`, `forkserver`); None: the platform's own way.
+            max_bad_share: Share of rows that cannot be read, above which reading is an error.
+        """
+        super().__init__()
+        self.sources, self.fields, self.image, self.texts = sources, fields, image, texts
+        self.tokenizer, self.max_tokens, self.batch_size = Tokenizer(tokenizer), max_tokens, batch_size
+        self.workers, self.start_method, self.max_bad_share = workers, start_method, max_bad_share
+        self.parts: list[partial[Reading]] = []
+
+    def prepare_data(self) -> None:
+        """Index the shards, once for all processes of a machine."""
+        for paths in self.sources.values():
+            ShardSet(paths, self.fields)
+
+    def setup(self, stage: str) -> None:
+        """Open the shards and list all batches.
+
+        Raises:
+            FileNotFoundError, ValueError: A source has no picture with a text, or the tokenizer does not know a language.
+        """
+        if not self.parts:
+            self.parts = [
+                part for name, paths in self.sources.items() for part in self._list(name, ShardSet(paths, self.fields))
+            ]
+
+    def _list(self, name: str, shards: ShardSet) -> list[partial[Reading]]:
+        FaultTally(f"source {name}", self.max_bad_share).add(len(shards), shards.faults)
+        pictures = find_pictures(shards)
+        try:
+            texts = find_texts(shards, self.texts, pictures)
+            for language in texts:
+                self.tokenizer.language_id(language)
+        except ValueError as error:
+            raise ValueError(f"source {name!r}: {error}") from None
+        if not texts:
+            raise ValueError(
+                f"source {name!r}: no picture with a text to find it by; {len(pictures)} pictures in "
+                f"{len(shards)} samples, languages found: {', '.join(shards.languages) or 'none'}"
+            )
+        parts = [partial(read_pictures, name, shards, self.image, rows) for rows in self._cut(pictures)]
+        for rows in texts.values():
+            parts += [partial(read_texts, name, shards, self.tokenizer, self.max_tokens, part) for part in self._cut(rows)]
+        return parts
+
+    def _cut(self, rows: np.ndarray) -> list[np.ndarray]:
+        return [rows[first : first + self.batch_size] for first in range(0, len(rows), self.batch_size)]
+
+    def test_dataloader(self) -> Batches:
+        """All batches of this process: as many as each other has, perhaps with an empty one at the end."""
+        dealt = Dealt(self.parts, self.trainer.global_rank, self.trainer.world_size)
+        pin = self.trainer.strategy.root_device.type == "cuda"
+        return Batches(load(dealt, None, self.workers, pin, self.start_method), FaultTally("evaluation", self.max_bad_share))
+
+
+def find_pictures(shards: ShardSet) -> Int64[np.ndarray, "N"]:
+    """Numbers of the samples whose pictures are searched: the first of each item that has one, ascending."""
+    having = np.flatnonzero(shards.has_image)
+    _, first = np.unique(shards.items[having], return_index=True)
+    return np.sort(having[first])
+
+
+def find_texts(shards: ShardSet, choice: TextChoice, pictures: Int64[np.ndarray, "N"]) -> dict[str, Int64[np.ndarray, "_"]]:
+    """Numbers of the texts (in `ShardSet.texts`) that are queries, by language; languages sorted.
+
+    Args:
+        shards: Pictures and texts.
+        choice: Which texts.
+        pictures: Samples whose pictures are searched; texts about other items are left out.
+    """
+    rows = TextRows.of(shards)
+    about = np.isin(shards.items, shards.items[pictures])[rows.sample]
+    taken = rows.taken(choice) & about
+    numbers = {code: np.flatnonzero(taken & (rows.language == place)) for place, code in enumerate(rows.languages)}
+    return {code: texts for code, texts in numbers.items() if len(texts)}
+
+
+def read_pictures(name: str, shards: ShardSet, transform: ImageTransform, numbers: np.ndarray) -> Reading:
+    """One batch of pictures.
+
+    Args:
+        name: Name of the source.
+        shards: Where the pictures are.
+        transform: How they are prepared.
+        numbers: Samples `[N]`.
+    """
+    items, pictures, slots, faults = [], [], [], []
+    for slot, number in enumerate(numbers.tolist()):
+        try:
+            sample = shards.read(number)
+            if sample.image is None:
+                raise BadSampleError("missing image", "the picture that the index names is not there any more")
+            pictures.append(transform(decode_image(sample.image), None))
+            items.append(sample.item)
+            slots.append(slot)
+        except (BadSampleError, BadImageError) as error:
+            faults.append(Fault(error.kind, *shards.find(number), error.detail))
+    if not items:
+        return Reading(None, [], faults)
+    batch = identify(name, items, numbers[slots])
+    return Reading(batch._replace(image=collate_images(pictures, transform.size)), slots, faults)
+
+
+def read_texts(name: str, shards: ShardSet, tokenizer: Tokenizer, max_tokens: int, numbers: np.ndarray) -> Reading:
+    """One batch of texts.
+
+    Args:
+        name: Name of the source.
+        shards: Where the texts are.
+        tokenizer: What cuts them into pieces.
+        max_tokens: Longest text, start and end token included.
+        numbers: Texts `[N]`, as numbered in `ShardSet.texts`.
+    """
+    start = shards.texts.start
+    owners = (np.searchsorted(start, numbers, side="right") - 1).tolist()
+    items, captions, slots, faults = [], [], [], []
+    for slot, (owner, place) in enumerate(zip(owners, (numbers - start[owners]).tolist(), strict=True)):
+        try:
+            sample = shards.read(owner, image=False)
+            if place >= len(sample.texts):
+                raise BadSampleError("missing text", "the texts that the index names are not there any more")
+            captions.append(sample.texts[place])
+            items.append(sample.item)
+            slots.append(slot)
+        except BadSampleError as error:
+            faults.append(Fault(error.kind, *shards.find(owner), error.detail))
+    if not items:
+        return Reading(None, [], faults)
+    texts, languages = [caption.text for caption in captions], [caption.language for caption in captions]
+    text = collate_text(texts, languages, tokenizer, max_tokens)
+    reading = Reading(identify(name, items, numbers[slots])._replace(text=text), slots, faults)
+    return drop_empty_texts(reading, lambda slot: shards.find(owners[slot]))
+
+
+def identify(name: str, items: list[int], numbers: np.ndarray) -> Batch:
+    """A batch of nothing but identities."""
+    return Batch(name, torch.tensor(items), torch.from_numpy(numbers), torch.zeros(len(items), dtype=torch.int64))

@@ -1,0 +1,81 @@
+"""Which samples have what a source reads, by the index alone: before anything is opened, and in arrays."""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Bool, Integer
+
+from .choice import TextChoice, TranslationChoice
+from .shards.reader import ShardSet
+
+
+@dataclass(frozen=True)
+class TextRows:
+    """All texts of some shards, one row a text.
+
+    Args:
+        samples: How many samples there are.
+        sample: Number of the sample that the text belongs to, ascending.
+        language: Which of `languages` it is in.
+        role: Which of `roles` it has.
+        languages: Codes of all languages there are.
+        roles: All roles there are.
+    """
+
+    samples: int
+    sample: Integer[np.ndarray, "T"]
+    language: Integer[np.ndarray, "T"]
+    role: Integer[np.ndarray, "T"]
+    languages: Sequence[str]
+    roles: Sequence[str]
+
+    @classmethod
+    def of(cls, shards: ShardSet) -> "TextRows":
+        """All texts of opened shards."""
+        table = shards.texts
+        sample = np.repeat(np.arange(len(shards)), np.diff(table.start))
+        return cls(len(shards), sample, table.language, table.role, shards.languages, shards.roles)
+
+    def taken(self, choice: TextChoice) -> Bool[np.ndarray, "T"]:
+        """Texts that may be chosen.
+
+        Raises:
+            ValueError: A language or role that is asked for does not occur.
+        """
+        chosen = np.ones(len(self.sample), dtype=bool)
+        for wanted, found, values, what in (
+            (choice.languages, self.languages, self.language, "language"),
+            (choice.roles, self.roles, self.role, "role"),
+        ):
+            if wanted is not None:
+                _refuse_unknown(wanted, found, what)
+                chosen &= np.isin(values, [number for number, name in enumerate(found) if name in wanted])
+        return chosen
+
+    def languages_taken(self, choice: TextChoice) -> list[str]:
+        """Codes of the languages in which some text may be chosen."""
+        return [self.languages[number] for number in np.unique(self.language[self.taken(choice)])]
+
+    def have_text(self, choice: TextChoice) -> Bool[np.ndarray, "samples"]:
+        """Samples with at least one such text."""
+        return np.bincount(self.sample[self.taken(choice)], minlength=self.samples) > 0
+
+    def have_pair(self, text: TextChoice, translation: TranslationChoice) -> Bool[np.ndarray, "samples"]:
+        """Samples with such a text and, in another language, such a translation of it."""
+        first, second = self.taken(text), self.taken(translation)
+        # Within a group (a sample, or a sample and a role) there is a pair where both sides are there and the texts of
+        # the two together are in two languages or more.
+        roles = len(self.roles)
+        group = self.sample.astype(np.int64) * roles + self.role if translation.same_role else self.sample.astype(np.int64)
+        groups = self.samples * (roles if translation.same_role else 1)
+        both = (np.bincount(group[first], minlength=groups) > 0) & (np.bincount(group[second], minlength=groups) > 0)
+        distinct = np.unique((group * len(self.languages) + self.language)[first | second])
+        paired = both & (np.bincount(distinct // max(1, len(self.languages)), minlength=groups) > 1)
+        return paired.reshape(self.samples, -1).any(axis=1)
+
+
+def _refuse_unknown(wanted: Collection[str], found: Sequence[str], what: str) -> None:
+    missing = sorted(set(wanted) - set(found))
+    if missing:
+        raise ValueError(f"{what} {', '.join(missing)} is in no sample of the shards; found: {', '.join(found) or 'none'}")

@@ -1,0 +1,162 @@
+"""Training and validation data as a Lightning data module."""
+
+import logging
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+from lightning import LightningDataModule
+
+from ..modalities.tokenizer import Tokenizer
+from .dealing import Batches, Dealt
+from .faults import FaultTally
+from .order import draw
+from .shards.reader import ShardSet
+from .source import Reader, Source, find_languages, find_samples
+from .steps import Reading, StepNumbers, Steps, Tallied, load
+
+log = logging.getLogger(__name__)
+
+
+class Shards(LightningDataModule):
+    """Endless training steps and fixed validation batches from shards.
+
+    Training is counted in steps (`max_epochs: -1`, `max_steps`, `val_check_interval` in steps) and starts, or goes on
+    after a checkpoint, at the step after those that were trained, with any number of workers or processes: the order is
+    that of `order`, and what loaders have read ahead does not matter.
+
+    Validation reads each source language by language: a batch holds one source and one language (of the translation,
+    where there is one, else of the text), every sample once over all processes, the same text of it each time.
+    """
+
+    def __init__(
+        self,
+        sources: dict[str, Source],
+        tokenizer: str | None = None,
+        max_tokens: int = 128,
+        validation: dict[str, Source] | None = None,
+        seed: int = 0,
+        workers: int = 2,
+        start_method: str | None = None,
+        max_bad_share: float = 0.02,
+    ):
+        """
+        Args:
+            sources: What a step reads, by name, in this order.
+            tokenizer: Tokenizer file; None where no text is read.
+            max_tokens: Longest text, start and end token included.
+            validation: What is validated on, by the names that the passes of training know.
+            seed: Of order, choice of texts and augmentation.
+            workers: Processes that read ahead for each training process.
+            start_method: How they are started (`fork`, `spawn`, `forkserver`); None: the platform's own way.
+            max_bad_share: Share of samples that cannot be read, above which reading is an error; each process judges by
+                its own rows.
+        """
+        super().__init__()
+        self.sources, self.validation = sources, validation or {}
+        self.tokenizer = None if tokenizer is None else Tokenizer(tokenizer)
+        self.max_tokens, self.seed, self.max_bad_share = max_tokens, seed, max_bad_share
+        self.workers, self.start_method = workers, start_method
+        self.readers: list[Reader] = []
+        self.validation_readers: list[Reader] = []
+
+    def prepare_data(self) -> None:
+        """Index the shards, once for all processes of a machine."""
+        for source in (*self.sources.values(), *self.validation.values()):
+            ShardSet(source.shards, source.fields)
+
+    def setup(self, stage: str) -> None:
+        """Open the shards.
+
+        Raises:
+            FileNotFoundError, ValueError: A source cannot be read as configured; it is named.
+        """
+        if stage == "fit" and not self.readers:
+            self.readers = [self._open(name, source) for name, source in self.sources.items()]
+        if stage in ("fit", "validate") and not self.validation_readers:
+            for name, source in self.validation.items():
+                self.validation_readers += self._open_by_language(name, source)
+
+    def _open(self, name: str, source: Source) -> Reader:
+        shards = ShardSet(source.shards, source.fields)
+        FaultTally(f"source {name}", self.max_bad_share).add(len(shards), shards.faults)
+        reader = self._reader(name, source, shards)
+        log.info("source %s %s", name, reader.summary)
+        return reader
+
+    def _open_by_language(self, name: str, source: Source) -> list[Reader]:
+        whole = self._open(name, source)
+        choice = source.translation or source.text
+        languages = [] if choice is None else find_languages(choice, whole.shards)
+        sources = [source.in_language(language) for language in languages] or [source]
+        return [
+            self._reader(name, one, whole.shards, augment=False) for one in sources if len(find_samples(one, whole.shards)[0])
+        ]
+
+    def _reader(self, name: str, source: Source, shards: ShardSet, augment: bool = True) -> Reader:
+        return Reader(name, source, shards, self.tokenizer, self.max_tokens, self.seed, augment)
+
+    def train_dataloader(self) -> Tallied:
+        """All steps from the next one to train on, without end."""
+        trainer = self.trainer
+        steps = Steps(self.readers, trainer.global_rank, trainer.world_size)
+        loader = load(steps, StepNumbers(lambda: trainer.global_step), self.workers, self._pin, self.start_method)
+        return Tallied(loader, FaultTally("training", self.max_bad_share))
+
+    def val_dataloader(self) -> Batches | list:
+        """All validation batches of this process; an empty list where nothing is validated on."""
+        if not self.validation_readers:
+            return []
+        parts = [part for reader in self.validation_readers for part in cut(reader)]
+        dealt = Dealt(parts, self.trainer.global_rank, self.trainer.world_size)
+        loader = load(dealt, None, self.workers, self._pin, self.start_method)
+        return Batches(loader, FaultTally("validation", self.max_bad_share))
+
+    @property
+    def _pin(self) -> bool:
+        return self.trainer.strategy.root_device.type == "cuda"
+
+    def state_dict(self) -> dict[str, Any]:
+        """What the order of training depends on; the position in it is the trainer's `global_step`."""
+        sizes = {reader.name: {"samples": len(reader), "batch_size": reader.batch_size} for reader in self.readers}
+        return {"seed": self.seed, "sources": sizes}
+
+    def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
+        """Refuse to go on with another order than that of the checkpoint.
+
+        Raises:
+            ValueError: Seed, sources, their samples or batch sizes differ; both are named.
+        """
+        if not self.readers:  # nothing is trained
+            return
+        now, before = flatten(self.state_dict()), flatten(state_dict)
+        different = [
+            f"{name}: checkpoint {before.get(name, 'none')}, now {now.get(name, 'none')}"
+            for name in sorted({*now, *before})
+            if now.get(name) != before.get(name)
+        ]
+        if different:
+            raise ValueError(
+                f"the data are not those of the checkpoint ({'; '.join(different)}), so that its position means nothing: "
+                "resume with the same data, or start a new run from its weights"
+            )
+
+
+def cut(reader: Reader) -> list[partial[Reading]]:
+    """The batches of one pass over a source in a fixed order, each as what reads it."""
+    size = reader.micro_batch_size or reader.batch_size
+    return [partial(read_places, reader, first, min(size, len(reader) - first)) for first in range(0, len(reader), size)]
+
+
+def read_places(reader: Reader, first: int, count: int) -> Reading:
+    """Places [first, first + count) of the first epoch."""
+    draws = draw(first, count, len(reader), reader.key)
+    return reader.read(draws.sample, draws.epoch)
+
+
+def flatten(state: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Nested mappings as one, with names joined by dots."""
+    flat: dict[str, Any] = {}
+    for name, value in state.items():
+        flat.update(flatten(value, f"{prefix}{name}.") if isinstance(value, Mapping) else {prefix + name: value})
+    return flat
