@@ -8,8 +8,11 @@ class Caption(NamedTuple):
     """One text of a sample."""
 
     language: str
+    """Code as the shard has it (`en`, `zh_CN`); `und` where the shard does not say."""
     text: str
+    """Never blank: blank texts are counted and left out when a shard is indexed."""
     role: str = "caption"
+    """What the text is to the sample: `caption`, `name`, `keyword`, `sentence`, ..."""
 
 
 class Sample(NamedTuple):
@@ -20,13 +23,14 @@ class Sample(NamedTuple):
     key: str
     """What the sample's members share as their name."""
     item: int
-    """Identity of what the sample is about: the shard's own `item`, hashed to 63 bits; the key where it has none."""
+    """Identity of what the sample is about: the shard's own `item`, hashed to 63 bits; where it has none, its shard's
+    file name and key (keys alone often start again in each shard)."""
     texts: tuple[Caption, ...]
     """In the order of the shard; documents keep their sentences in order."""
     image: bytes | None = None
     """The picture as stored (jpg, png or webp)."""
     members: Mapping[str, bytes] = {}
-    """All other members as stored, by extension: `regions.npz`, `wav`, `codes.npy`, ..."""
+    """All other declared members as stored, by extension: `regions.npz`, `wav`, `codes.npy`, ..."""
 
 
 class BadSampleError(Exception):
@@ -40,3 +44,7 @@ class BadSampleError(Exception):
     def __init__(self, kind: str, detail: str = ""):
         super().__init__(f"{kind}: {detail}" if detail else kind)
         self.kind, self.detail = kind, detail
+
+    def __reduce__(self):
+        """Survive the way back from a worker process: an exception is otherwise pickled by its message alone."""
+        return type(self), (self.kind, self.detail)

@@ -1,0 +1,6 @@
+"""Shards: plain tars that `webdataset` reads too, written, indexed, read at random, checked and shown."""
+
+from .fields import FieldMap, TextField
+from .reader import ShardSet, TextTable
+
+__all__ = ["FieldMap", "ShardSet", "TextField", "TextTable"]

@@ -1,0 +1,183 @@
+"""Are shards fit to be trained on? Counts of what is there, and of all that is not as it should be."""
+
+import json
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ...modalities.batch import Fault
+from ..sample import BadSampleError
+from .fields import FieldMap
+from .progress import track
+from .reader import ShardSet
+from .writer import checksum
+
+
+@dataclass
+class Report:
+    """What `check_shards` found.
+
+    Attributes:
+        shards, samples, items, texts, images: How many there are of each; samples of one item share what they are about.
+        languages, roles: Texts by language and by role.
+        fields: Samples by the extensions of their declared members. unmatched: Undeclared members by extension.
+        blank_texts: Texts without content in samples that have others; they are left out of reading.
+        shared_keys: Keys that stand in several shards. shared_items: Items of several samples. Both may be meant.
+        faults: Each sample that cannot be used, each broken place of a tar, each shard unlike its `index.json`.
+    """
+
+    shards: int = 0
+    samples: int = 0
+    items: int = 0
+    texts: int = 0
+    images: int = 0
+    languages: dict[str, int] = field(default_factory=dict)
+    roles: dict[str, int] = field(default_factory=dict)
+    fields: dict[str, int] = field(default_factory=dict)
+    unmatched: dict[str, int] = field(default_factory=dict)
+    blank_texts: int = 0
+    shared_keys: int = 0
+    shared_items: int = 0
+    faults: list[Fault] = field(default_factory=list)
+
+    @property
+    def fit(self) -> bool:
+        """There are samples, and no faults."""
+        return bool(self.samples) and not self.faults
+
+    @property
+    def kinds(self) -> dict[str, int]:
+        """Faults by kind."""
+        return dict(Counter(fault.kind for fault in self.faults).most_common())
+
+    def to_json(self) -> dict[str, Any]:
+        """All of it in plain containers."""
+        return {"fit": self.fit, "kinds": self.kinds} | asdict(self) | {"faults": [f._asdict() for f in self.faults]}
+
+
+def check_shards(paths: Sequence[str] | str, fields: FieldMap | None = None, decode: bool = True, index_folder=None) -> Report:
+    """Look at every sample of some shards.
+
+    Args:
+        paths: As of `ShardSet`.
+        fields: What their members are.
+        decode: Decode all pictures; without, only the tars and the texts are checked.
+        index_folder: As of `ShardSet`.
+
+    Raises:
+        FileNotFoundError: There are no such shards.
+    """
+    shards = ShardSet(paths, fields, index_folder)
+    table = shards.texts
+    _, counts = np.unique(shards.items, return_counts=True)
+    report = Report(
+        shards=len(shards.shards),
+        samples=len(shards),
+        items=len(counts),
+        texts=len(table.language),
+        images=int(shards.has_image.sum()),
+        languages=_count(table.language, shards.languages),
+        roles=_count(table.role, shards.roles),
+        fields=dict(shards.fields.most_common()),
+        unmatched={extension or "(no extension)": count for extension, count in shards.unmatched.most_common()},
+        blank_texts=shards.blank,
+        shared_items=int((counts > 1).sum()),
+        faults=[*shards.faults, *_compare_checksums(shards)],
+    )
+    keys: Counter[str] = Counter()
+    for number in track(range(len(shards)), "reading samples"):
+        keys[shards.find(number)[1]] += 1
+        if fault := _try_sample(shards, number, decode):
+            report.faults.append(fault)
+    report.shared_keys = sum(count > 1 for count in keys.values())
+    return report
+
+
+def _count(column: np.ndarray, words: Sequence[str]) -> dict[str, int]:
+    counts = np.bincount(column, minlength=len(words)).tolist()
+    return dict(Counter(dict(zip(words, counts, strict=True))).most_common())
+
+
+def _try_sample(shards: ShardSet, number: int, decode: bool) -> Fault | None:
+    from ...modalities.image import BadImageError, decode_image
+
+    try:
+        sample = shards.read(number, image=decode)
+        if sample.image is not None:
+            decode_image(sample.image)
+    except (BadSampleError, BadImageError) as error:
+        return Fault(error.kind, *shards.find(number), error.detail)
+    return None
+
+
+def _compare_checksums(shards: ShardSet) -> list[Fault]:
+    """Shards that are not as the `index.json` beside them says."""
+    faults = []
+    written: dict[Path, dict[str, str]] = {}
+    for shard in track(shards.shards, "comparing checksums"):
+        folder = shard.path.parent
+        if folder not in written:
+            written[folder] = _read_checksums(folder)
+        expected = written[folder].get(shard.path.name)
+        if expected is not None and checksum(shard.path) != expected:
+            detail = "the tar is not the one that index.json describes; copy or write the folder anew"
+            faults.append(Fault("checksum", shard.path.name, "", detail))
+    return faults
+
+
+def _read_checksums(folder: Path) -> dict[str, str]:
+    path = folder / "index.json"
+    if not path.exists():
+        return {}
+    try:
+        return {shard["name"]: shard["sha256"] for shard in json.loads(path.read_bytes())["shards"]}
+    except (ValueError, KeyError, TypeError) as error:
+        raise ValueError(f"{path}: not an index of shards ({error!r}); remove it, or write the folder anew") from None
+
+
+def format_report(report: Report, longest: int = 20) -> str:
+    """The report for people.
+
+    Args:
+        report: What was found.
+        longest: Faults that are written out one by one; more are only counted.
+    """
+    lines = [
+        f"{name:<16}{value:>10,}"
+        for name, value in (
+            ("shards", report.shards),
+            ("samples", report.samples),
+            ("items", report.items),
+            ("pictures", report.images),
+            ("texts", report.texts),
+        )
+    ]
+    for title, counts in (
+        ("languages", report.languages),
+        ("roles", report.roles),
+        ("members", report.fields),
+        ("undeclared members (not read)", report.unmatched),
+    ):
+        if counts:
+            lines += [f"{title}: " + ", ".join(f"{name} {count:,}" for name, count in counts.items())]
+    for title, count in (
+        ("blank texts, left out", report.blank_texts),
+        ("keys in several shards", report.shared_keys),
+        ("items of several samples", report.shared_items),
+    ):
+        if count:
+            lines.append(f"{title}: {count:,}")
+    if not report.samples:
+        lines.append("NOT FIT: there is no sample to read")
+    elif report.fit:
+        lines.append("fit: no faults")
+    else:
+        lines.append("NOT FIT: " + ", ".join(f"{kind} {count:,}" for kind, count in report.kinds.items()))
+    lines += [f"  {f.shard} {f.key or '(no sample)'}: {f.kind}: {f.detail}" for f in report.faults[:longest]]
+    if len(report.faults) > longest:
+        lines.append(f"  and {len(report.faults) - longest:,} more (--json lists all)")
+    return "\n".join(lines)

@@ -1,0 +1,346 @@
+"""The index of a shard: where each sample's members are, and what each text is, so that nothing is read to choose.
+
+An index is one file beside the tar (`NAME.tar.index`, or `NAME.tar.index-MAP` under a declared field map), or in a cache
+folder where the store is read-only. It is rebuilt when the tar's size or time of change differ. Layout: a mark, the
+length of the head, the head (JSON), then the arrays, aligned to 64 bytes so that they can be memory-mapped:
+
+    first_member [S+1], extension [M], offset [M], size [M]   members of sample s: first_member[s] to first_member[s+1]
+    key_start [S+1], key_bytes                                  keys, UTF-8
+    item [S], image [S]                                         identity; whether there is a picture
+    first_text [S+1], language [T], role [T], text_size [T]     texts, in reading order, sizes in UTF-8 bytes
+"""
+
+import hashlib
+import json
+import os
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...modalities.batch import Fault
+from ...modalities.normalization import is_empty
+from ..sample import BadSampleError, Caption
+from .fields import FieldMap, parse_json, read_item, read_texts, split_name
+from .tar import Gap, Member, Window, scan_tar
+
+MARK = b"interlingua shard index 1\n"
+_TYPES = {
+    "first_member": "<u4",
+    "extension": "<u2",
+    "offset": "<i8",
+    "size": "<i8",
+    "key_start": "<u4",
+    "key_bytes": "|u1",
+    "item": "<i8",
+    "image": "|b1",
+    "first_text": "<u4",
+    "language": "<u2",
+    "role": "<u2",
+    "text_size": "<u4",
+}
+
+
+class Index(NamedTuple):
+    """What is known of one shard."""
+
+    head: dict[str, Any]
+    """`samples`; `languages`, `roles`, `extensions` (lists that the arrays count into); `faults`; `fields` (samples that
+    have a member, by extension), `unmatched` (undeclared members, by extension), `blank` (blank texts left out); and
+    what the index was made from."""
+    arrays: Mapping[str, np.ndarray]
+
+    @property
+    def faults(self) -> tuple[Fault, ...]:
+        """Samples that are absent from the numbering, and why."""
+        return tuple(Fault(kind, self.head["shard"], key, detail) for kind, key, detail in self.head["faults"])
+
+
+class _Group:
+    """Members that stand together under one key."""
+
+    def __init__(self, key: str, first: int):
+        self.key, self.first, self.members = key, first, {}
+        self.fault: tuple[str, str] | None = None
+
+
+def build_index(tar: Path, fields: FieldMap) -> Index:
+    """Scan a tar: one pass over its headers, JSON and text members.
+
+    Args:
+        tar: A local file.
+        fields: What its members are.
+    """
+    status = os.stat(tar)
+    descriptor = os.open(tar, os.O_RDONLY)
+    try:
+        window = Window(descriptor)
+        members, gaps = scan_tar(window, status.st_size)
+        groups, unnamed = _group(members)
+        faults = _judge(groups, gaps)
+        table = _Table(tar.name, fields)
+        for group in groups:
+            if group.fault is None:
+                try:
+                    table.add(group, window)
+                except BadSampleError as error:
+                    group.fault = (error.kind, error.detail)
+            if group.fault is not None:
+                faults.append((group.fault[0], group.key, group.fault[1]))
+        table.unmatched.update(unnamed)
+    finally:
+        os.close(descriptor)
+    return table.finish(faults, identify(tar, fields))
+
+
+def identify(tar: Path, fields: FieldMap) -> dict[str, Any]:
+    """What an index is valid for."""
+    status = os.stat(tar)
+    return {"shard": tar.name, "bytes": status.st_size, "changed": status.st_mtime_ns, "map": fields.fingerprint}
+
+
+def _group(members: list[Member]) -> tuple[list[_Group], Counter[str]]:
+    """Neighbours of one key, with duplicate and scattered members marked; and members without key or extension."""
+    groups: list[_Group] = []
+    unnamed: Counter[str] = Counter()
+    seen: dict[str, _Group] = {}
+    for number, member in enumerate(members):
+        key, extension = split_name(member.name) or ("", "")
+        if not extension:
+            unnamed[""] += 1
+            continue
+        if not groups or groups[-1].key != key:
+            groups.append(_Group(key, number))
+            if key in seen:
+                detail = "members of this key stand apart in the tar; write it anew, sorted by name"
+                seen[key].fault = groups[-1].fault = ("scattered members", detail)
+            seen[key] = groups[-1]
+        if extension in groups[-1].members:
+            groups[-1].fault = ("duplicate member", f"{extension} stands twice under this key")
+        groups[-1].members[extension] = member
+    return groups, unnamed
+
+
+def _judge(groups: list[_Group], gaps: list[Gap]) -> list[tuple[str, str, str]]:
+    """One fault per broken place and sample it costs; those samples are taken out of `groups`.
+
+    A group beside a gap may lack members that nobody can see any more. It is kept if some group that touches no gap has
+    the same set of extensions, unless the gap is known to cut it.
+    """
+    if not gaps:
+        return []
+    edges: list[tuple[Gap, _Group, bool]] = []
+    for gap in gaps:
+        before = [group for group in groups if group.first < gap.after][-1:]
+        behind = [group for group in groups if group.first >= gap.after][:1]
+        cut = (split_name(gap.name) or ("",))[0]
+        edges += [(gap, group, group.key == cut) for group in (*before, *behind) if not cut or group.key == cut]
+    touched = {id(group) for _, group, _ in edges}
+    whole = {frozenset(group.members) for group in groups if id(group) not in touched}
+    lost = [(gap, group) for gap, group, cut in edges if cut or frozenset(group.members) not in whole]
+    faults = [(gap.kind, group.key, gap.detail) for gap, group in lost]
+    for gap in gaps:
+        if all(gap is not other for other, _ in lost):
+            faults.append((gap.kind, (split_name(gap.name) or ("",))[0], gap.detail))
+    gone = {id(group) for _, group in lost}
+    groups[:] = [group for group in groups if id(group) not in gone]
+    return faults
+
+
+class _Table:
+    """The arrays of an index while they grow."""
+
+    def __init__(self, shard: str, fields: FieldMap):
+        self.shard, self.fields = shard, fields
+        self.columns: dict[str, list[int]] = {name: [] for name in _TYPES if name != "key_bytes"}
+        self.keys = bytearray()
+        self.words: dict[str, dict[str, int]] = {"languages": {}, "roles": {}, "extensions": {}}
+        self.present: Counter[str] = Counter()
+        self.unmatched: Counter[str] = Counter()
+        self.blank = 0
+
+    def add(self, group: _Group, window: Window) -> None:
+        """Take in one sample.
+
+        Raises:
+            BadSampleError: It cannot be used; the table is as before but for its counts.
+        """
+        fields = self.fields
+        known = {name: member for name, member in group.members.items() if name in fields.known}
+        self.unmatched.update(name for name in group.members if name not in known and name not in fields.ignore)
+        if not known:
+            found = ", ".join(group.members)
+            raise BadSampleError("no known member", f"found {found}; the extension starts at the name's first dot")
+        wanted = {source.member for source in fields.texts} | {"json"}
+        contents = {name: window.read(member.offset, member.size) for name, member in known.items() if name in wanted}
+        captions, blank, item = understand(contents, fields, self.shard, group.key)
+        image = any(name in known for name in fields.image)
+        self.blank += blank
+        _refuse_empty(captions, blank, image, known, fields)
+        try:
+            sizes = [len(caption.text.encode()) for caption in captions]
+        except UnicodeEncodeError as error:
+            raise BadSampleError("broken text", f"half of a surrogate pair in {error.object[:40]!r}") from None
+        self._append(group.key, item, image, known, captions)
+        self.columns["text_size"] += sizes
+
+    def _append(self, key: str, item: int, image: bool, known: Mapping[str, Member], captions: list[Caption]) -> None:
+        columns = self.columns
+        columns["first_member"].append(len(columns["offset"]))
+        columns["first_text"].append(len(columns["text_size"]))
+        columns["key_start"].append(len(self.keys))
+        self.keys += key.encode("utf-8", "surrogateescape")
+        columns["item"].append(item)
+        columns["image"].append(image)
+        for name, member in known.items():
+            self.present[name] += 1
+            columns["extension"].append(self._number("extensions", name))
+            columns["offset"].append(member.offset)
+            columns["size"].append(member.size)
+        for caption in captions:
+            columns["language"].append(self._number("languages", caption.language))
+            columns["role"].append(self._number("roles", caption.role))
+
+    def _number(self, kind: str, word: str) -> int:
+        return self.words[kind].setdefault(word, len(self.words[kind]))
+
+    def finish(self, faults: list[tuple[str, str, str]], identity: dict[str, Any]) -> Index:
+        """The index of all that was taken in."""
+        columns = self.columns
+        samples = len(columns["item"])
+        for name, end in (("first_member", "offset"), ("first_text", "text_size")):
+            columns[name].append(len(columns[end]))
+        columns["key_start"].append(len(self.keys))
+        arrays = {name: np.array(column, dtype=_TYPES[name]) for name, column in columns.items()}
+        arrays["key_bytes"] = np.frombuffer(bytes(self.keys), dtype="|u1")
+        head = {
+            **identity,
+            "samples": samples,
+            **{kind: list(words) for kind, words in self.words.items()},
+            "faults": faults,
+            "fields": dict(self.present),
+            "unmatched": dict(self.unmatched),
+            "blank": self.blank,
+        }
+        return Index(head, arrays)
+
+
+def understand(contents: Mapping[str, bytes], fields: FieldMap, shard: str, key: str) -> tuple[list[Caption], int, int]:
+    """Texts that are not blank, how many are blank, and the item of a sample, out of its JSON and text members.
+
+    Raises:
+        BadSampleError: `broken json`, `broken text`.
+    """
+    records = {name: parse_json(content, name) for name, content in contents.items() if name.endswith("json")}
+    texts = read_texts(contents, records, fields)
+    captions = [caption for caption in texts if any(map(str.isalnum, caption.text)) or not is_empty(caption.text)]
+    return captions, len(texts) - len(captions), read_item(records.get("json"), fields, shard, key)
+
+
+def _refuse_empty(captions: list[Caption], blank: int, image: bool, known: Mapping, fields: FieldMap) -> None:
+    if blank and not captions:
+        raise BadSampleError("empty caption", f"all {blank} texts are blank")
+    for name, found in (("image", image), ("text", bool(captions))):
+        if name in fields.require and not found:
+            raise BadSampleError("missing member", f"the field map requires {name}, found {', '.join(known)}")
+    if not captions and not image and not any(name in fields.members for name in known):
+        raise BadSampleError("empty sample", f"{', '.join(known)} hold no text, picture or other declared member")
+
+
+def write_index(index: Index, path: Path) -> None:
+    """Write an index whole or not at all: many ranks may do so at once.
+
+    Raises:
+        OSError: The folder cannot be written.
+    """
+    layout, offset = {}, 0
+    for name, array in index.arrays.items():
+        layout[name] = [_TYPES[name], len(array), offset]
+        offset += -(-array.nbytes // 64) * 64
+    head = json.dumps({**index.head, "layout": layout}).encode()
+    head += b" " * (-(len(MARK) + 8 + len(head)) % 64)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
+    try:
+        with open(partial, "wb") as file:
+            file.write(MARK + len(head).to_bytes(8, "little") + head)
+            for array in index.arrays.values():
+                file.write(array.tobytes() + b"\0" * (-array.nbytes % 64))
+        os.replace(partial, path)
+    except OSError:
+        partial.unlink(missing_ok=True)
+        raise
+
+
+def read_head(path: Path) -> dict[str, Any] | None:
+    """The head of an index; None where there is none or it is not one of ours, whole."""
+    try:
+        with open(path, "rb") as file:
+            if file.read(len(MARK)) != MARK:
+                return None
+            length = int.from_bytes(file.read(8), "little")
+            head = json.loads(file.read(length))
+    except (OSError, ValueError):
+        return None
+    head["arrays_at"] = len(MARK) + 8 + length
+    return head
+
+
+def map_index(path: Path) -> Index:
+    """An index with its arrays memory-mapped.
+
+    Raises:
+        ValueError: The file is not an index.
+    """
+    head = read_head(path)
+    if head is None:
+        raise ValueError(f"{path}: not a shard index of this version; delete it, it is built anew")
+    content = np.asarray(np.memmap(path, mode="r")) if head["samples"] else np.zeros(0, np.uint8)
+    arrays = {}
+    for name, (kind, length, offset) in head["layout"].items():
+        start = head["arrays_at"] + offset
+        arrays[name] = content[start : start + length * np.dtype(kind).itemsize].view(kind)
+    if not head["samples"]:
+        arrays = {name: np.zeros(name.startswith(("first", "key_s")), kind) for name, kind in _TYPES.items()}
+    return Index(head, arrays)
+
+
+def find_index(tar: Path, fields: FieldMap, folder: Path | None) -> Path | None:
+    """The index of a tar that is still valid, wherever it is; None where it must be built."""
+    identity = identify(tar, fields)
+    for place in _places(tar, fields, folder):
+        head = read_head(place)
+        if head is not None and {name: head.get(name) for name in identity} == identity:
+            return place
+    return None
+
+
+def store_index(tar: Path, fields: FieldMap, folder: Path | None) -> Path:
+    """Build the index of a tar and store it beside the tar, or in the cache where that cannot be written."""
+    index = build_index(tar, fields)
+    *preferred, last = _places(tar, fields, folder)
+    for place in preferred:
+        try:
+            write_index(index, place)
+        except OSError:
+            continue
+        return place
+    write_index(index, last)
+    return last
+
+
+def _places(tar: Path, fields: FieldMap, folder: Path | None) -> list[Path]:
+    """Where an index may be, in order of preference."""
+    suffix = ".index" if fields == FieldMap() else f".index-{fields.fingerprint}"
+    if folder is None:
+        cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "interlingua" / "shards"
+        return [tar.with_name(tar.name + suffix), _apart(cache, tar, suffix)]
+    return [_apart(folder, tar, suffix)]
+
+
+def _apart(folder: Path, tar: Path, suffix: str) -> Path:
+    """A name that tars of equal name in different folders do not share."""
+    digest = hashlib.blake2b(str(tar.parent.resolve()).encode(), digest_size=8).hexdigest()
+    return folder / digest / (tar.name + suffix)

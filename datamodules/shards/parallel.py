@@ -1,0 +1,87 @@
+"""Parallel text that shards are written from: Moses files and tab-separated columns."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+from ..sample import Caption
+from .fields import check_language
+from .lines import Lines
+from .sources import Record
+
+
+def read_moses(files: Sequence[Path], languages: Sequence[str], skipped: Counter[str]) -> Iterator[Record]:
+    """Parallel text: line n of each file translates line n of the others.
+
+    Args:
+        files: Two or more, of equally many lines.
+        languages: Code of each file; empty for the files' extensions (`news.en`, `news.de.gz`).
+        skipped: Counts lines that are blank in some file.
+    """
+    codes = [check_language(code, "--languages") for code in languages] or [_extension_language(file) for file in files]
+    _check_count(codes, files, "files")
+    counts = [_count_lines(file) for file in files]
+    if len(set(counts)) > 1:
+        found = ", ".join(f"{file} has {count}" for file, count in zip(files, counts, strict=True))
+        raise ValueError(f"{found} lines; expected equally many: line {min(counts) + 1} has no translation in the shorter")
+    opened = [Lines(file) for file in files]
+    try:
+        yield from _pair(zip(*opened, strict=True), codes, skipped)
+    finally:
+        for file in opened:
+            file.close()
+
+
+def read_tsv(file: Path, languages: Sequence[str], skipped: Counter[str]) -> Iterator[Record]:
+    """Parallel text: a column a language, tabs between them, no quoting.
+
+    Args:
+        file: UTF-8.
+        languages: Code of each column; empty where the first line has them.
+        skipped: Counts lines with a blank column.
+    """
+    with Lines(file) as lines:
+        first = 1
+        codes = [check_language(code, "--languages") for code in languages]
+        if not codes:
+            header, first = next(lines, "").rstrip("\r\n").split("\t"), 2
+            where = f"{file}, line 1 (the header, as --languages is not given)"
+            codes = [check_language(code.strip(), f"{where}, column {column}") for column, code in enumerate(header, 1)]
+        _check_count(codes, codes, "columns")
+        yield from _pair(_columns(file, lines, len(codes), first), codes, skipped)
+
+
+def _columns(file: Path, lines: Lines, expected: int, first: int) -> Iterator[list[str]]:
+    for number, line in enumerate(lines, first):
+        columns = line.rstrip("\r\n").split("\t")
+        if len(columns) != expected and line.strip():
+            raise ValueError(f"{file}, line {number}: found {len(columns)} columns, expected {expected} (one a language)")
+        yield columns
+
+
+def _pair(rows: Iterable[Sequence[str]], codes: Sequence[str], skipped: Counter[str]) -> Iterator[Record]:
+    for row in rows:
+        texts = tuple(Caption(code, text.strip(), "sentence") for code, text in zip(codes, row, strict=False))
+        if len(texts) == len(codes) and all(caption.text for caption in texts):
+            yield Record(texts)
+        else:
+            skipped["line without translation"] += 1
+
+
+def _check_count(codes: Sequence[str], columns: Sequence, what: str) -> None:
+    if len(columns) < 2:
+        raise ValueError(f"parallel text needs two or more {what}, found {len(columns)}")
+    if len(codes) != len(columns):
+        raise ValueError(f"--languages: found {len(codes)} codes ({', '.join(codes)}) for {len(columns)} {what}")
+    if len(set(codes)) < len(codes):
+        raise ValueError(f"parallel text: each language may stand once, found {', '.join(codes)}; see --languages")
+
+
+def _extension_language(file: Path) -> str:
+    suffix = (file.with_suffix("") if file.suffix == ".gz" else file).suffix[1:]
+    return check_language(suffix, f"{file}, extension (or give --languages)")
+
+
+def _count_lines(file: Path) -> int:
+    with Lines(file) as lines:
+        return sum(1 for _ in lines)

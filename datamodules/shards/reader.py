@@ -1,0 +1,294 @@
+"""Random access to the samples of many shards, through their indexes."""
+
+import glob
+import json
+import os
+from bisect import bisect_right
+from collections import Counter, OrderedDict
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from ...modalities.batch import Fault
+from ..sample import BadSampleError, Sample
+from .fields import FieldMap
+from .index import Index, find_index, map_index, read_head, store_index, understand
+from .progress import track
+from .tar import read_at
+
+OPEN_SHARDS = 128
+
+
+class TextTable(NamedTuple):
+    """What each text of a set is, without reading any: texts of sample s are `start[s]` to `start[s + 1]`."""
+
+    start: np.ndarray
+    """int64 `[S + 1]`."""
+    language: np.ndarray
+    """uint16 `[T]`, into `ShardSet.languages`."""
+    role: np.ndarray
+    """uint16 `[T]`, into `ShardSet.roles`."""
+    size: np.ndarray
+    """uint32 `[T]`: length in UTF-8 bytes."""
+
+
+class _Shard(NamedTuple):
+    path: Path
+    index: Path
+    samples: int
+
+
+class ShardSet:
+    """Samples of local shards, numbered from 0 in the order of the shards; bad ones have no number.
+
+    Building missing indexes is the only slow part; opening is a short read a shard. Files are opened when first read, at
+    most `OPEN_SHARDS` at a time, anew in each process; pickles hold paths alone.
+
+    Attributes:
+        languages: Codes of all texts, sorted. roles: Roles of all texts, sorted.
+        faults: Samples that the indexes found bad; broken places of tars that cost no sample have the key `""`.
+        fields: Samples that have a declared member, by extension. unmatched: Undeclared members, by extension (`""`:
+            names without one). blank: Blank texts that were left out of samples that have others.
+    """
+
+    def __init__(self, paths: Sequence[str] | str, fields: FieldMap | None = None, index_folder: str | Path | None = None):
+        """
+        Args:
+            paths: Tars, brace patterns (`{00000..00041}.tar`), glob patterns, folders (the shards of their `index.json`,
+                else all their tars), or a list of these.
+            fields: What the members of the shards are; None for this project's own layout.
+            index_folder: Where indexes are kept; None for beside the tars, or the user's cache where that is read-only.
+
+        Raises:
+            FileNotFoundError: A path or pattern finds no shard.
+            ValueError: A shard is named twice.
+        """
+        self.map = fields or FieldMap()
+        folder = None if index_folder is None else Path(index_folder)
+        tars = find_shards(paths)
+        places = {tar: find_index(tar, self.map, folder) for tar in tars}
+        missing = [tar for tar, place in places.items() if place is None]
+        for tar in track(missing, "indexing shards"):
+            places[tar] = store_index(tar, self.map, folder)
+        self._join([(tar, place) for tar, place in places.items() if place is not None])
+        self._open: OrderedDict[int, tuple[int, Index]] = OrderedDict()
+
+    def _join(self, places: list[tuple[Path, Path]]) -> None:
+        """Read the heads of all indexes."""
+        self.shards: list[_Shard] = []
+        self.fields: Counter[str] = Counter()
+        self.unmatched: Counter[str] = Counter()
+        self.blank = 0
+        languages, roles, faults = set(), set(), []
+        for tar, place in places:
+            head = read_head(place)
+            if head is None:
+                raise ValueError(f"{place}: the index vanished or broke while it was being read; start again")
+            self.shards.append(_Shard(tar, place, head["samples"]))
+            self.fields.update(head["fields"])
+            self.unmatched.update(head["unmatched"])
+            self.blank += head["blank"]
+            languages.update(head["languages"])
+            roles.update(head["roles"])
+            faults += Index(head, {}).faults
+        self.languages, self.roles = tuple(sorted(languages)), tuple(sorted(roles))
+        self.faults: tuple[Fault, ...] = tuple(faults)
+        self._ends = np.cumsum([shard.samples for shard in self.shards]).tolist()
+
+    def __len__(self) -> int:
+        return self._ends[-1] if self._ends else 0
+
+    def read(self, number: int, image: bool = True) -> Sample:
+        """One sample, its picture not decoded.
+
+        Args:
+            number: From 0 to `len(self)` - 1.
+            image: False leaves pictures unread, for text-only use.
+
+        Raises:
+            IndexError: There is no such number.
+            BadSampleError: The shard changed or cannot be read any more.
+        """
+        shard, local = self._locate(number)
+        descriptor, index = self._shard(shard)
+        name, key = self.shards[shard].path.name, _key(index, local)
+        arrays, extensions = index.arrays, index.head["extensions"]
+        contents = {}
+        for member in range(arrays["first_member"][local], arrays["first_member"][local + 1]):
+            extension = extensions[arrays["extension"][member]]
+            if image or extension not in self.map.image:
+                contents[extension] = _read_member(descriptor, arrays, member, extension)
+        captions, _, item = understand(contents, self.map, name, key)
+        picture = next((extension for extension in self.map.image if extension in contents), None)
+        kept = (*self.map.image, *self.map.members)
+        members = {extension: contents[extension] for extension in contents if extension in kept and extension != picture}
+        return Sample(name, key, item, tuple(captions), contents.get(picture) if picture else None, members)
+
+    def __iter__(self) -> Iterator[Sample]:
+        """All samples in order; a bad one raises."""
+        return (self.read(number) for number in range(len(self)))
+
+    def find(self, number: int) -> tuple[str, str]:
+        """Shard and key of a sample, for messages."""
+        shard, local = self._locate(number)
+        return self.shards[shard].path.name, _key(self._shard(shard)[1], local)
+
+    @cached_property
+    def items(self) -> np.ndarray:
+        """int64 `[S]`: identity of each sample."""
+        return self._gather("item")
+
+    @cached_property
+    def has_image(self) -> np.ndarray:
+        """bool `[S]`: whether each sample has a picture."""
+        return self._gather("image")
+
+    @cached_property
+    def texts(self) -> TextTable:
+        """Language, role and length of all texts."""
+        starts, languages, roles, sizes = [np.zeros(1, np.int64)], [], [], []
+        for index in self._indexes():
+            arrays = index.arrays
+            starts.append(arrays["first_text"][1:].astype(np.int64) + starts[-1][-1])
+            languages.append(_renumber(index.head["languages"], self.languages)[arrays["language"]])
+            roles.append(_renumber(index.head["roles"], self.roles)[arrays["role"]])
+            sizes.append(np.array(arrays["text_size"]))
+        return TextTable(*map(np.concatenate, (starts, languages, roles, sizes)))
+
+    def select(
+        self,
+        languages: Sequence[str] | None = None,
+        roles: Sequence[str] | None = None,
+        texts: int = 1,
+        image: bool | None = None,
+    ) -> np.ndarray:
+        """Numbers of the samples with at least `texts` texts of these languages and roles; nothing is read.
+
+        Args:
+            languages: None for any.
+            roles: None for any.
+            texts: How many texts must fit; 0 takes samples without text.
+            image: True or False: with or without a picture; None: either.
+
+        Returns:
+            int64 `[N]`, ascending.
+        """
+        table = self.texts
+        fit = np.ones(len(table.language), bool)
+        for wanted, words, column in ((languages, self.languages, table.language), (roles, self.roles, table.role)):
+            if wanted is not None:
+                fit &= np.isin(column, [words.index(word) for word in wanted if word in words])
+        count = np.diff(np.concatenate([[0], np.cumsum(fit)])[table.start])
+        chosen = count >= texts
+        if image is not None:
+            chosen &= self.has_image == image
+        return np.flatnonzero(chosen)
+
+    def close(self) -> None:
+        """Close all files; reading opens them again."""
+        while self._open:
+            os.close(self._open.popitem()[1][0])
+
+    def __del__(self):
+        if "_open" in self.__dict__:
+            self.close()
+
+    def __getstate__(self) -> dict:
+        drop = {"_open", "items", "has_image", "texts"}
+        return {name: value for name, value in self.__dict__.items() if name not in drop}
+
+    def __setstate__(self, state: dict) -> None:
+        self.__dict__.update(state)
+        self._open = OrderedDict()
+
+    def _locate(self, number: int) -> tuple[int, int]:
+        if not 0 <= number < len(self):
+            raise IndexError(f"sample {number}: these shards have samples 0 to {len(self) - 1}")
+        shard = bisect_right(self._ends, number)
+        return shard, number - (self._ends[shard - 1] if shard else 0)
+
+    def _shard(self, shard: int) -> tuple[int, Index]:
+        """Descriptor and index of a shard; the one unused for longest is closed for it."""
+        if shard in self._open:
+            self._open.move_to_end(shard)
+            return self._open[shard]
+        path, place, _ = self.shards[shard]
+        try:
+            opened = os.open(path, os.O_RDONLY), map_index(place)
+        except OSError as error:
+            raise BadSampleError("unreadable shard", str(error)) from error
+        self._open[shard] = opened
+        if len(self._open) > OPEN_SHARDS:
+            os.close(self._open.popitem(last=False)[1][0])
+        return opened
+
+    def _indexes(self) -> Iterator[Index]:
+        return (map_index(shard.index) for shard in self.shards)
+
+    def _gather(self, name: str) -> np.ndarray:
+        return np.concatenate([np.array(index.arrays[name]) for index in self._indexes()])
+
+
+def find_shards(paths: Sequence[str] | str) -> list[Path]:
+    """Local tars that paths, brace patterns, glob patterns and folders name, in order.
+
+    Raises:
+        FileNotFoundError: One of them finds nothing.
+        ValueError: A shard is named twice.
+    """
+    from braceexpand import braceexpand
+
+    found: list[Path] = []
+    for path in [os.fspath(paths)] if isinstance(paths, str | os.PathLike) else paths:
+        for name in [path] if os.path.exists(path) else braceexpand(os.fspath(path)):
+            found += _find(name, os.fspath(path))
+    if not found:
+        raise FileNotFoundError("no shards: the list of paths is empty")
+    if twice := [str(tar) for tar, count in Counter(found).items() if count > 1]:
+        raise ValueError(f"{twice[0]} is named twice in {paths}: each shard may be read once")
+    return found
+
+
+def _find(name: str, pattern: str) -> list[Path]:
+    """The tars of one name that is no brace pattern any more."""
+    path = Path(name)
+    if path.is_dir():
+        listed = path / "index.json"
+        if listed.exists():
+            tars = [path / shard["name"] for shard in json.loads(listed.read_bytes())["shards"]]
+        else:
+            tars = sorted(path.glob("*.tar"))
+        missing = [tar for tar in tars if not tar.exists()]
+        if missing or not tars:
+            problem = f"{listed} names {missing[0].name}, which is not there" if missing else "no *.tar in this folder"
+            raise FileNotFoundError(f"{path}: {problem}; copy the whole folder, or name the tars")
+        return tars
+    tars = [path] if path.exists() else [Path(match) for match in sorted(glob.glob(name))]
+    if not tars:
+        where = f" (from the pattern {pattern})" if name != pattern else ""
+        raise FileNotFoundError(f"{name}{where}: no such shard; expected local tars, a pattern or a folder of tars")
+    return tars
+
+
+def _read_member(descriptor: int, arrays, member: int, extension: str) -> bytes:
+    size, offset = int(arrays["size"][member]), int(arrays["offset"][member])
+    try:
+        content = read_at(descriptor, size, offset)
+    except OSError as error:
+        raise BadSampleError("unreadable shard", str(error)) from error
+    if len(content) < size:
+        raise BadSampleError("truncated member", f"{extension} has {len(content)} of {size} bytes: the tar changed")
+    return content
+
+
+def _key(index: Index, local: int) -> str:
+    start, end = index.arrays["key_start"][local : local + 2]
+    return index.arrays["key_bytes"][start:end].tobytes().decode("utf-8", "surrogateescape")
+
+
+def _renumber(words: list[str], all_words: tuple[str, ...]) -> np.ndarray:
+    """Where each word of a shard stands among all words; one entry at least, so that it can be indexed by nothing."""
+    return np.array([all_words.index(word) for word in words] or [0], np.uint16)

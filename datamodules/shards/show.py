@@ -1,0 +1,162 @@
+"""Look at samples: as text, and as a contact sheet of pictures with their captions in every script."""
+
+from collections.abc import Sequence
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+
+from ..sample import BadSampleError, Sample
+from .reader import ShardSet
+
+TILE, LINE, MARGIN, LINES = 224, 22, 12, 5
+INK, QUIET, PAPER, FRAME = (28, 28, 32), (130, 130, 140), (255, 255, 255), (235, 235, 240)
+
+
+def choose(shards: ShardSet, count: int, languages: Sequence[str] | None = None, image: bool | None = None) -> list[int]:
+    """Numbers of `count` samples, evenly spread over those that have a text in one of the languages.
+
+    Raises:
+        ValueError: No sample has.
+    """
+    numbers = shards.select(languages, texts=1 if languages else 0, image=image)
+    if not len(numbers):
+        wanted = f"a text in {', '.join(languages)}" if languages else "anything to show"
+        picture = " and a picture" if image else ""
+        raise ValueError(f"no sample has {wanted}{picture}; these shards have {', '.join(shards.languages) or 'no texts'}")
+    return numbers[np.linspace(0, len(numbers) - 1, min(count, len(numbers))).round().astype(int)].tolist()
+
+
+def format_sample(sample: Sample, languages: Sequence[str] | None = None) -> str:
+    """One sample for people: where it is, what it holds, its texts."""
+    parts = [f"{sample.shard} {sample.key}  item {sample.item}"]
+    if sample.image is not None:
+        parts.append(f"  picture, {len(sample.image):,} bytes{_describe(sample.image)}")
+    parts += [f"  {extension}, {len(content):,} bytes" for extension, content in sample.members.items()]
+    texts = [text for text in sample.texts if languages is None or text.language in languages]
+    parts += [f"  {text.language:<6}{text.role:<9} {text.text}" for text in texts]
+    return "\n".join(parts)
+
+
+def draw_sheet(samples: Sequence[Sample], file: Path, languages: Sequence[str] | None = None) -> list[str]:
+    """Write a PNG of pictures, each with some of its texts below.
+
+    Args:
+        samples: In reading order.
+        file: Where the PNG goes.
+        languages: Texts to show; None for all. Five lines fit under a picture: the first text of each language goes
+            before further ones.
+
+    Returns:
+        Languages of texts with characters that no font of this machine has; they are drawn as a note.
+    """
+    from PIL import Image, ImageDraw
+
+    columns = min(4, max(1, len(samples)))
+    height = TILE + LINES * LINE + 2 * MARGIN
+    width = TILE + 2 * MARGIN
+    rows = -(-len(samples) // columns)
+    sheet = Image.new("RGB", (columns * width, rows * height), PAPER)
+    canvas = ImageDraw.Draw(sheet)
+    missing: set[str] = set()
+    for number, sample in enumerate(samples):
+        left, top = number % columns * width + MARGIN, number // columns * height + MARGIN
+        _draw_picture(sheet, canvas, sample, left, top)
+        for line, text in enumerate(_first_of_each(sample, languages)):
+            place = (left, top + TILE + 6 + line * LINE)
+            canvas.text(place, text.language, fill=QUIET, font=_font(_fonts()[0][0]) if _fonts() else None)
+            if not _draw_text(canvas, text.text, (left + 34, place[1])):
+                missing.add(text.language)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    sheet.save(file, "PNG")
+    return sorted(missing)
+
+
+def _first_of_each(sample: Sample, languages: Sequence[str] | None) -> list:
+    texts = [text for text in sample.texts if languages is None or text.language in languages]
+    seen: dict[str, int] = {}
+    rank = [seen.setdefault(text.language, number) != number for number, text in enumerate(texts)]
+    return [text for _, text in sorted(zip(rank, texts, strict=True), key=lambda pair: pair[0])][:LINES]
+
+
+def _draw_picture(sheet, canvas, sample: Sample, left: int, top: int) -> None:
+    from PIL import Image
+
+    from ...modalities.image import BadImageError, decode_image
+
+    canvas.rectangle((left, top, left + TILE - 1, top + TILE - 1), outline=FRAME)
+    if sample.image is None:
+        canvas.text((left + 8, top + 8), "no picture", fill=QUIET)
+        return
+    try:
+        pixels = decode_image(sample.image)
+    except BadImageError as error:
+        canvas.text((left + 8, top + 8), error.kind, fill=(190, 30, 30))
+        return
+    picture = Image.fromarray(pixels.permute(1, 2, 0).numpy())
+    scale = TILE / max(picture.size)
+    sharp = Image.Resampling.NEAREST if scale > 2 else Image.Resampling.LANCZOS
+    picture = picture.resize((max(1, round(picture.width * scale)), max(1, round(picture.height * scale))), sharp)
+    sheet.paste(picture, (left + (TILE - picture.width) // 2, top + (TILE - picture.height) // 2))
+
+
+def _draw_text(canvas, text: str, place: tuple[int, int]) -> bool:
+    """One line of text in the first font that has all its characters; False (and a note in its place) if none has."""
+    path = _choose_font(frozenset(text))
+    if path is None:
+        note = f"(no font for {len(text)} characters)"
+        canvas.text(place, note, fill=QUIET, font=_font(_fonts()[0][0]) if _fonts() else None)
+        return False
+    font, room = _font(path), TILE - 34
+    while text and canvas.textlength(text, font=font) > room:
+        text = text.rstrip("…")[:-1].rstrip() + "…" if len(text) > 2 else ""
+    canvas.text(place, text, fill=INK, font=font)
+    return True
+
+
+@lru_cache(maxsize=1)
+def _fonts() -> list[tuple[str, frozenset[int]]]:
+    """Plain fonts of this machine and the characters they have, DejaVu Sans first (matplotlib carries it)."""
+    from matplotlib.font_manager import fontManager
+    from matplotlib.ft2font import FT2Font
+
+    plain = [
+        font
+        for font in fontManager.ttflist
+        if font.style == "normal" and font.weight in (400, "normal", "regular") and "Mono" not in font.name
+    ]
+    plain.sort(key=lambda font: (font.name != "DejaVu Sans", "Sans" not in font.name, font.name, font.fname))
+    return [(font.fname, frozenset(FT2Font(font.fname).get_charmap())) for font in plain]
+
+
+def _choose_font(characters: frozenset[str]) -> str | None:
+    wanted = {ord(character) for character in characters if not character.isspace()}
+    return next((path for path, known in _fonts() if wanted <= known), None)
+
+
+@lru_cache(maxsize=32)
+def _font(path: str):
+    from PIL import ImageFont
+
+    return ImageFont.truetype(path, 15)
+
+
+def _describe(image: bytes) -> str:
+    from ...modalities.image import BadImageError, decode_image
+
+    try:
+        _, height, width = decode_image(image).shape
+    except BadImageError as error:
+        return f", cannot be decoded: {error}"
+    return f", {width} x {height}"
+
+
+def read_some(shards: ShardSet, numbers: Sequence[int]) -> list[Sample]:
+    """Those of the samples that can be read."""
+    samples = []
+    for number in numbers:
+        try:
+            samples.append(shards.read(number))
+        except BadSampleError:
+            continue
+    return samples

@@ -1,0 +1,195 @@
+"""What shards are written from: folders, CSV and JSONL of captions and pictures (parallel text: `parallel.py`).
+
+Every source is a generator of `Record`. What can be skipped is counted by kind in the `skipped` that it is given; what
+cannot be meant raises ValueError with the file, the line, the column, and the fix. Texts may be gzipped (`.gz`).
+"""
+
+import csv
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ..sample import BadSampleError, Caption
+from .fields import PICTURES, FieldMap, TextField, check_language, read_texts
+from .lines import Lines
+
+_CSV_COLUMNS = ("image", "caption", "language", "role", "item")
+_CONTENTS = ("caption", "captions", "text", "texts")
+
+
+class Record(NamedTuple):
+    """A sample before it has a key."""
+
+    texts: tuple[Caption, ...]
+    item: str | int | None = None
+    image: Path | None = None
+
+
+def read_folder(folder: Path, language: str, skipped: Counter[str]) -> Iterator[Record]:
+    """Pictures, each with `NAME.txt` (a caption a line) and `NAME.LANGUAGE.txt` beside it; sub-folders too.
+
+    Args:
+        folder: Where they are; the item of a picture is its path from there.
+        language: Language code of `NAME.txt`.
+        skipped: Counts files of other extensions, blank lines, texts without picture, and pictures without text.
+    """
+    if not folder.is_dir():
+        raise ValueError(
+            f"{folder}: expected a folder of pictures and texts, found {'a file' if folder.exists() else 'nothing'}"
+        )
+    pictures: dict[Path, Path] = {}
+    texts: dict[Path, list[tuple[str, Path]]] = {}
+    for path in sorted(path for path in folder.rglob("*") if path.is_file() and not path.name.startswith(".")):
+        extension = path.suffix[1:].lower()
+        if extension in PICTURES:
+            if other := pictures.get(path.with_suffix("")):
+                raise ValueError(f"{path}: {other.name} has the same name, so their texts would be the same; rename one")
+            pictures[path.with_suffix("")] = path
+        elif extension == "txt":
+            texts.setdefault(path.with_suffix(""), []).append((language, path))
+        else:
+            skipped[f"unknown extension {path.suffix or '(none)'}"] += 1
+    for base in [base for base in texts if base not in pictures and base.with_suffix("") in pictures and base.suffix]:
+        code = check_language(base.suffix[1:], f"{base}.txt, between the dots")
+        texts.setdefault(base.with_suffix(""), []).extend((code, path) for _, path in texts.pop(base))
+    skipped["text without picture"] += len(texts.keys() - pictures.keys())
+    for base, path in pictures.items():
+        captions = [Caption(code, line) for code, file in texts.get(base, []) for line in _lines(file, skipped)]
+        if captions:
+            yield Record(tuple(captions), path.relative_to(folder).as_posix(), path)
+        else:
+            skipped["picture without text"] += 1
+
+
+def read_csv(file: Path, language: str, pictures: Path | None, skipped: Counter[str]) -> Iterator[Record]:
+    """Rows under a header: `image` (a path), `caption`, and optionally `language`, `role`, `item`.
+
+    Instead of `caption` there may be a column a language: `caption_en`, `caption_de`, ...
+
+    Args:
+        file: Comma-separated, UTF-8.
+        language: Language code of `caption` where there is no column for it.
+        pictures: Folder that paths start from; None for the folder of the file.
+        skipped: Counts blank captions and rows without any.
+    """
+    with Lines(file) as lines:
+        rows = csv.DictReader(lines, strict=True)
+        columns = list(rows.fieldnames or [])
+        languages = _check_header(file, columns)
+        for row in _csv_rows(file, rows):
+            where = f"{file}, line {rows.line_num}"
+            if None in row or None in row.values():
+                found = len(columns) + len(row[None]) if None in row else sum(value is not None for value in row.values())
+                raise ValueError(f"{where}: found {found} columns, the header has {len(columns)}; quote texts that have commas")
+            code = check_language(row.get("language") or language, f"{where}, column language")
+            found = {"caption": code} | languages if "caption" in row else languages
+            role = row.get("role") or "caption"
+            captions = tuple(Caption(own, row[name].strip(), role) for name, own in found.items() if row[name].strip())
+            skipped["blank caption"] += len(found) - len(captions)
+            if not captions:
+                continue
+            image = _find_picture(row.get("image"), pictures or file.parent, f"{where}, column image")
+            yield Record(captions, row.get("item") or row.get("image") or None, image)
+
+
+def read_jsonl(file: Path, language: str, pictures: Path | None, skipped: Counter[str]) -> Iterator[Record]:
+    """One object a line: `image` (a path) and `caption` (a text or a list), `captions` (by language), or `texts`.
+
+    `texts` is a list of objects with `text`, `lang` and `role`. A line with `src` and `tgt` is parallel text, its
+    languages in `src_lang` and `tgt_lang`. Optional: `language`, `role`, `item`.
+
+    Args:
+        file: JSON lines, UTF-8.
+        language: Language code of texts that do not say theirs.
+        pictures: Folder that paths start from; None for the folder of the file.
+        skipped: Counts blank captions and lines without any.
+    """
+    with Lines(file) as lines:
+        for number, line in enumerate(lines, 1):
+            if not line.strip():
+                skipped["blank line"] += 1
+                continue
+            where = f"{file}, line {number}"
+            record = _parse_line(line, where)
+            texts = _read_line(record, language, where)
+            captions = tuple(caption for caption in texts if caption.text)
+            skipped["blank caption"] += len(texts) - len(captions)
+            if not captions or ("src" in record and len(captions) < 2):
+                continue
+            image = _find_picture(record.get("image"), pictures or file.parent, f"{where}, field image")
+            yield Record(captions, record.get("item", record.get("image")), image)
+
+
+def _check_header(file: Path, columns: list[str]) -> dict[str, str]:
+    """Columns that hold captions of a language of their own, and that language."""
+    where = f"{file}, line 1 (header)"
+    languages = {
+        name: check_language(name.removeprefix("caption_"), f"{where}, column {name}")
+        for name in columns
+        if name.startswith("caption_")
+    }
+    unknown = [name for name in columns if name not in _CSV_COLUMNS and name not in languages]
+    if unknown or not ("caption" in columns or languages):
+        raise ValueError(
+            f"{where}: found columns {', '.join(columns) or '(none)'}; expected caption or caption_LANGUAGE, and of "
+            f"image, language, role, item what you have{'; remove ' + ', '.join(unknown) if unknown else ''}"
+        )
+    return languages
+
+
+def _csv_rows(file: Path, rows: csv.DictReader) -> Iterator[dict[str, Any]]:
+    try:
+        yield from rows
+    except csv.Error as error:
+        raise ValueError(f"{file}, line {rows.line_num}: {error}; expected comma-separated, texts in double quotes") from None
+
+
+def _parse_line(line: str, where: str) -> Mapping[str, Any]:
+    try:
+        record = json.loads(line)
+    except ValueError as error:
+        raise ValueError(f"{where}: not JSON ({error}); expected one object a line") from None
+    if not isinstance(record, dict):
+        raise ValueError(f"{where}: found {type(record).__name__}, expected an object with a caption")
+    return record
+
+
+def _read_line(record: Mapping[str, Any], language: str, where: str) -> list[Caption]:
+    """All texts of a JSON line, blank ones too."""
+    code, role = record.get("language", language), record.get("role", "caption")
+    if "src" in record or "tgt" in record:
+        texts = [Caption(record.get(f"{side}_lang", ""), record.get(side, "").strip(), "sentence") for side in ("src", "tgt")]
+    elif content := [name for name in _CONTENTS if name in record]:
+        try:
+            source = TextField("json", content[0], check_language(code, where), role=role, by_language=True)
+            texts = read_texts({}, {"json": record}, FieldMap(texts=(source,)))
+        except BadSampleError as error:
+            raise ValueError(f"{where}: {error.detail}") from None
+    else:
+        found = ", ".join(record) or "none"
+        raise ValueError(f"{where}: found fields {found}; expected caption, captions, texts, or src and tgt")
+    for caption in texts:
+        check_language(caption.language, f"{where}, language of {caption.text[:30]!r}")
+    return texts
+
+
+def _find_picture(name: Any, folder: Path, where: str) -> Path | None:
+    if not name:
+        return None
+    path = folder / str(name)
+    if path.suffix[1:].lower() not in PICTURES:
+        raise ValueError(f"{where}: {name} has no known extension; expected any of {', '.join(PICTURES)}")
+    if not path.is_file():
+        raise ValueError(f"{where}: there is no picture {path}; paths start from {folder} (--pictures changes it)")
+    return path
+
+
+def _lines(file: Path, skipped: Counter[str]) -> Iterator[str]:
+    with Lines(file) as lines:
+        for line in lines:
+            if line.strip():
+                yield line.strip()
+            else:
+                skipped["blank caption"] += 1
