@@ -1,0 +1,45 @@
+"""Output heads that share a table with the encoder."""
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from .linear_cross_entropy import linear_cross_entropy
+from .transformer import initialize
+
+
+class TokenHead(nn.Module):
+    """Scores of vocabulary entries: dense layer, GELU, norm, then the embedding table and a bias (BERT's released code).
+
+    The table stays the encoder's: the head looks it up in the embedding when it is used, and neither owns, saves nor
+    lists it, so the tie outlives moves, copies and loads of a model that holds both.
+    """
+
+    def __init__(self, tokens: nn.Embedding, width: int, epsilon: float = 1e-5):
+        """
+        Args:
+            tokens: The encoder's token embedding, V entries of width E.
+            width: Width D of the states that are scored.
+            epsilon: Of the norm.
+        """
+        super().__init__()
+        self._tied = (tokens,)  # in a tuple, where the module's registry does not look
+        self.dense = nn.Linear(width, tokens.embedding_dim)
+        self.norm = nn.LayerNorm(tokens.embedding_dim, epsilon)
+        self.bias = nn.Parameter(torch.zeros(tokens.num_embeddings))
+        initialize(self.dense)
+
+    @property
+    def table(self) -> Tensor:
+        """The embedding table `[V, E]`."""
+        return self._tied[0].weight
+
+    def transform(self, states: Float[Tensor, "N D"]) -> Float[Tensor, "N E"]:
+        return self.norm(nn.functional.gelu(self.dense(states)))
+
+    def forward(self, states: Float[Tensor, "N D"]) -> Float[Tensor, "N V"]:
+        return nn.functional.linear(self.transform(states), self.table, self.bias)
+
+    def cross_entropy(self, states: Float[Tensor, "N D"], targets: Int[Tensor, "N"]) -> Float[Tensor, ""]:
+        """Summed cross-entropy of the scores, which are never all held at once."""
+        return linear_cross_entropy(self.transform(states), self.table, self.bias, targets)
