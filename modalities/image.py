@@ -84,7 +84,7 @@ def collate_images(pictures: Sequence[UInt8[Tensor, "3 S S"] | None], size: int)
         if picture is not None:
             if picture.shape != row.shape:
                 raise ValueError(
-                    f"a picture of {tuple(picture.shape)} in a batch of {tuple(row.shape)}; transform every picture to `size` first"
+                    f"a picture of {tuple(picture.shape)} in a batch of {tuple(row.shape)}: transform pictures to `size` first"
                 )
             row.copy_(picture)
     return Image(pixels, torch.tensor([picture is not None for picture in pictures], dtype=torch.bool))
@@ -127,7 +127,7 @@ def _decode_any(data: bytes, max_pixels: int) -> UInt8[Tensor, "3 H W"]:
             _check_size(image.height, image.width, max_pixels)
             image.load()
             pixels = torch.from_numpy(_red_green_blue(image)).permute(2, 0, 1)
-            return _turn_upright(pixels, _orientation(image)).contiguous()
+            return _turn_upright(pixels, _orientation(image))
     except BadImageError:
         raise
     except DecompressionBombError as error:

@@ -1,5 +1,6 @@
 """Whatever people have becomes red, green and blue, upright, or a named fault."""
 
+import contextlib
 import io
 import struct
 import tarfile
@@ -9,8 +10,9 @@ import zlib
 import numpy as np
 import pytest
 import torch
-from interlingua.modalities.image import BadImageError, collate_images, decode_image
 from PIL import Image, ImageFile
+
+from interlingua.modalities.image import BadImageError, collate_images, decode_image
 
 RED, WHITE = [255, 0, 0], [255, 255, 255]
 
@@ -231,13 +233,8 @@ def test_noise_never_raises_anything_else_and_no_warning_leaks():
                 spoilt = bytearray(data)
                 for at in random.integers(0, len(data), 6):
                     spoilt[at] = random.integers(0, 256)
-                try:
-                    pixels = decode_image(bytes(spoilt), max_pixels=10**6)
-                except BadImageError as error:
-                    assert error.kind
-                else:
-                    assert pixels.dtype == torch.uint8
-                    assert pixels.shape[0] == 3
+                with contextlib.suppress(BadImageError):
+                    assert decode_image(bytes(spoilt), max_pixels=10**6).shape[0] == 3
 
 
 def test_pillow_is_left_as_it_was():

@@ -1,0 +1,186 @@
+"""From a decoded picture to the fixed size of a batch: the same for evaluation, randomly shifted and zoomed for training.
+
+What a caption says must stay true. So a training crop keeps most of the picture, there is no change of hue, and mirroring,
+which makes "left" and "right" false and letters unreadable, is off unless asked for. Random resized crops are those of
+Inception (arXiv:1409.4842, section 6), with a much larger least area.
+
+A crop is a `Window`: a rectangle of the source picture, perhaps reaching beyond it (what lies there is filled), so that
+boxes can follow the pixels. Every draw is a pure function of the sample's key (see `chance`).
+"""
+
+import math
+from typing import Literal, NamedTuple
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Bool, Float, UInt8
+from torch import Tensor
+
+from .chance import salt, uniform
+
+PURPOSE = salt("image augmentation")
+
+
+class Window(NamedTuple):
+    """What is cut from a picture and shown as the whole output; in pixels of the picture, which it may leave."""
+
+    left: int
+    top: int
+    width: int
+    height: int
+    mirrored: bool = False
+
+
+class ImageTransform:
+    """Cut, resize (bicubic, antialiased, in bytes) and perhaps vary a picture. Picklable, without state."""
+
+    def __init__(
+        self,
+        size: int,
+        fit: Literal["stretch", "crop", "pad"] = "stretch",
+        area: tuple[float, float] = (0.8, 1.0),
+        ratio: float = 4 / 3,
+        shift: float = 0.0,
+        brightness: float = 0.0,
+        contrast: float = 0.0,
+        mirror: float = 0.0,
+        fill: int = 255,
+    ):
+        """
+        Args:
+            size: Height and width of the output in pixels.
+            fit: What becomes of a picture that is not square. `stretch` shows all of it, distorted: a caption is about
+                all of it; `crop` cuts the ends of the longer side; `pad` fills beside the shorter side.
+            area: Training: least and greatest area of the random window, as a share of the window of evaluation.
+                Above 1 the picture is shown smaller, with a margin.
+            ratio: Training: greatest distortion (width against height, either way) of the window; 1 is none.
+            shift: Training: how far the window may leave the picture, as a share of the window's side. Tiny drawings
+                that fill their picture gain more from shifting than from cropping.
+            brightness: Training: greatest change of brightness, as a share of white.
+            contrast: Training: greatest change of contrast around the mean grey, as a share. Either may falsify a
+                caption that names a colour; keep them small.
+            mirror: Training: probability of a mirror image. It falsifies every caption with left, right or letters in
+                it: only for data without such captions. Boxes must follow (`move_boxes`).
+            fill: Grey level outside of the picture; white, as behind transparent pictures.
+        """
+        if not 0 < area[0] <= area[1]:
+            raise ValueError(f"area: found {area}, expected 0 < least <= greatest, such as (0.8, 1.0)")
+        if ratio < 1:
+            raise ValueError(f"ratio: found {ratio}, expected 1 or more (it counts both ways)")
+        if fit not in ("stretch", "crop", "pad"):
+            raise ValueError(f"fit: found {fit!r}, expected stretch, crop or pad")
+        self.size, self.fit, self.area, self.ratio, self.shift = size, fit, area, ratio, shift
+        self.brightness, self.contrast, self.mirror, self.fill = brightness, contrast, mirror, fill
+
+    def __call__(self, pixels: UInt8[Tensor, "3 H W"], key: int | None = None) -> UInt8[Tensor, "3 S S"]:
+        """
+        Args:
+            pixels: A decoded picture.
+            key: Training: a hash of all that may change the draw (seed, epoch, sample). None: evaluation.
+        """
+        height, width = pixels.shape[1:]
+        output = cut(pixels, self.window(height, width, key), self.size, self.fill)
+        return output if key is None else self._vary_light(output, key)
+
+    def window(self, height: int, width: int, key: int | None = None) -> Window:
+        """The window that a picture of this height and width is cut to under this key."""
+        base = _base(height, width, self.fit)
+        if key is None:
+            return base
+        zoom, distort, across, down, mirror = uniform(key, PURPOSE, torch.arange(5)).tolist()
+        side = math.sqrt(self.area[0] + (self.area[1] - self.area[0]) * zoom)
+        longest = max(1.0, math.sqrt(self.area[1]))
+        stretch = self.ratio ** (distort - 0.5)  # squared, it is the change of width against height
+        stretch = min(max(stretch, side / longest), longest / side)
+        window_width, window_height = max(1, round(base.width * side * stretch)), max(1, round(base.height * side / stretch))
+        return Window(
+            base.left + _place(base.width, window_width, self.shift, across),
+            base.top + _place(base.height, window_height, self.shift, down),
+            window_width,
+            window_height,
+            mirror < self.mirror,
+        )
+
+    def _vary_light(self, pixels: UInt8[Tensor, "3 S S"], key: int) -> UInt8[Tensor, "3 S S"]:
+        if not (self.brightness or self.contrast):
+            return pixels
+        light, spread = (2 * uniform(key, PURPOSE, torch.arange(5, 7)) - 1).tolist()
+        values = pixels.float()
+        grey = values.mean()
+        values = grey + (values - grey) * (1 + self.contrast * spread) + 255 * self.brightness * light
+        return values.round_().clamp_(0, 255).byte()
+
+
+def cut(pixels: UInt8[Tensor, "3 H W"], window: Window, size: int, fill: int = 255) -> UInt8[Tensor, "3 S S"]:
+    """Show a window of a picture at `size` x `size`.
+
+    Only what lies inside of the picture is resized, then laid onto the filled output: margins stay clean, and a very
+    long picture costs no more than its own pixels.
+    """
+    rows, shown_rows = _overlap(window.top, window.height, pixels.shape[1], size)
+    columns, shown_columns = _overlap(window.left, window.width, pixels.shape[2], size)
+    part = pixels[:, rows, columns]
+    shape = (shown_rows.stop - shown_rows.start, shown_columns.stop - shown_columns.start)
+    if part.shape[1:] != shape:
+        # Colours side by side, as decoders leave them, resize nearly twice as fast.
+        part = part[None].contiguous(memory_format=torch.channels_last)
+        part = F.interpolate(part, shape, mode="bicubic", antialias=True)[0]
+    if shape != (size, size):
+        part, inside = pixels.new_full((3, size, size), fill), part
+        part[:, shown_rows, shown_columns] = inside
+    return part.flip(2) if window.mirrored else part.contiguous()
+
+
+def move_boxes(
+    boxes: Float[Tensor, "R 4"], window: Window, height: int, width: int, least: float = 0.5
+) -> tuple[Float[Tensor, "R 4"], Bool[Tensor, "R"]]:
+    """Boxes of a picture in the frame of its window, and which of them can still be seen.
+
+    Args:
+        boxes: x0, y0, x1, y1 as fractions of the picture.
+        window: The picture's window.
+        height, width: Of the picture, in pixels.
+        least: Share of a box's area that must lie inside of the window for it to count as seen.
+
+    Returns:
+        The boxes as fractions of the output, cut at its edges, and a mask.
+    """
+    size = boxes.new_tensor([window.width, window.height] * 2)
+    moved = (boxes * boxes.new_tensor([width, height] * 2) - boxes.new_tensor([window.left, window.top] * 2)) / size
+    clipped = moved.clamp(0, 1)
+    seen = _areas(clipped) >= least * _areas(moved)
+    return (flip_boxes(clipped) if window.mirrored else clipped), seen & (_areas(clipped) > 0)
+
+
+def flip_boxes(boxes: Float[Tensor, "R 4"], width: float | int = 1) -> Float[Tensor, "R 4"]:
+    """Boxes (x0, y0, x1, y1) of the mirror image of a picture; `width` in the boxes' own unit."""
+    left, top, right, bottom = boxes.unbind(1)
+    return torch.stack([width - right, top, width - left, bottom], dim=1)
+
+
+def _areas(boxes: Float[Tensor, "R 4"]) -> Float[Tensor, "R"]:
+    return (boxes[:, 2] - boxes[:, 0]) * (boxes[:, 3] - boxes[:, 1])
+
+
+def _base(height: int, width: int, fit: str) -> Window:
+    """The window of evaluation."""
+    if fit == "stretch":
+        return Window(0, 0, width, height)
+    side = min(height, width) if fit == "crop" else max(height, width)
+    return Window((width - side) // 2, (height - side) // 2, side, side)
+
+
+def _place(base: int, side: int, shift: float, draw: float) -> int:
+    """Offset of a window against the base: inside of it (or around it, where it is longer), plus or minus the shift."""
+    low, high = min(0, base - side) - shift * side, max(0, base - side) + shift * side
+    return round(low + (high - low) * draw)
+
+
+def _overlap(start: int, length: int, whole: int, size: int) -> tuple[slice, slice]:
+    """Along one axis: what of the picture lies in the window, and where in the output it is shown; never nothing."""
+    first = min(max(start, 0), whole - 1)
+    last = max(min(start + length, whole), first + 1)
+    shown = min(round((first - start) * size / length), size - 1)
+    shown = max(shown, 0)
+    end = min(max(round((last - start) * size / length), shown + 1), size)
+    return slice(first, last), slice(shown, end)
