@@ -1,0 +1,153 @@
+"""Masked language modelling: what it hides of a batch and what it costs, with a real tower."""
+
+import math
+
+import pytest
+import tiny
+import torch
+from torch import nn
+
+from interlingua.modalities.batch import take
+from interlingua.tasks.objectives.masked_language import MaskedLanguage
+
+
+def connected(**options):
+    torch.manual_seed(0)
+    encoder, objective = tiny.text_tower(), MaskedLanguage(**options)
+    objective.connect(encoder)
+    return encoder, objective
+
+
+def score(encoder, objective, marked):
+    return objective.loss(objective.read(encoder, marked), marked)
+
+
+def gradients(encoder, objective, total):
+    parameters = [*encoder.parameters(), *objective.parameters()]
+    return torch.autograd.grad(total, parameters, allow_unused=True, materialize_grads=True)
+
+
+def test_count_is_the_losses_count_and_the_number_of_hidden_tokens():
+    encoder, objective = connected(rate=0.5)
+    marked = objective.mark(tiny.batch())
+    loss = score(encoder, objective, marked)
+    assert objective.count(marked) == loss.count == marked.text.hidden.sum() > 0
+    assert loss.total.dtype == torch.float32
+
+
+def test_an_ignorant_head_costs_log_v_a_token():
+    encoder, objective = connected(rate=0.5)
+    nn.init.zeros_(encoder.tokens.weight)
+    marked = objective.mark(tiny.batch())
+    loss = score(encoder, objective, marked)
+    assert loss.total.item() / loss.count.item() == pytest.approx(math.log(100), rel=1e-5)
+
+
+@pytest.mark.parametrize("batch", [tiny.batch(), tiny.batch([2, 2, 2]), tiny.batch([0, 0])], ids=["rate 0", "controls", "absent"])
+def test_nothing_hidden_costs_exactly_nothing_with_finite_gradients(batch):
+    encoder, objective = connected(rate=0.0 if batch.text.tokens.shape[1] > 2 else 1.0)
+    marked = objective.mark(batch)
+    loss = score(encoder, objective, marked)
+    assert loss.total.item() == 0
+    assert loss.count == objective.count(marked) == 0
+    assert all(gradient.isfinite().all() for gradient in gradients(encoder, objective, loss.total))
+
+
+def test_a_batch_without_text_costs_nothing():
+    encoder, objective = connected()
+    marked = objective.mark(tiny.batch()._replace(text=None))
+    loss = objective.loss(encoder(tiny.batch()), marked)
+    assert loss.total.item() == 0
+    assert loss.total.requires_grad
+
+
+def test_an_empty_row_changes_neither_loss_nor_gradient():
+    encoder, objective = connected(rate=1.0)
+    with_empty, without = (objective.mark(tiny.batch(lengths)) for lengths in ([6, 4, 2], [6, 4]))
+    losses = [score(encoder, objective, marked) for marked in (with_empty, without)]
+    assert losses[0].count == losses[1].count == 6
+    means = [loss.total / loss.count for loss in losses]
+    torch.testing.assert_close(*means, rtol=1e-6, atol=1e-6)
+    for pair in zip(*(gradients(encoder, objective, mean) for mean in means), strict=True):
+        torch.testing.assert_close(*pair, rtol=1e-5, atol=1e-6)
+
+
+def test_the_whole_is_the_sum_of_its_samples_and_means_of_means_are_not():
+    encoder, objective = connected(rate=0.4)
+    whole = tiny.batch([9, 3, 12, 5, 20])
+    marked = objective.mark(whole)
+    loss = score(encoder, objective, marked)
+    alone = [objective.mark(take(whole, torch.tensor([row]))) for row in range(5)]
+    parts = [score(encoder, objective, one) for one in alone]
+    for row, one in enumerate(alone):
+        assert (one.text.hidden == marked.text.hidden[row]).all()
+        assert (one.text.shown == marked.text.shown[row]).all()
+    torch.testing.assert_close(sum(part.total for part in parts), loss.total, rtol=1e-5, atol=1e-5)
+    assert sum(part.count for part in parts) == loss.count
+    means = [part.total / part.count for part in parts if part.count]
+    assert abs(sum(means) / len(means) - loss.total / loss.count) > 1e-3
+
+
+def test_marks_depend_on_sample_epoch_source_and_key_and_on_nothing_else():
+    _, objective = connected(rate=0.5)
+    batch = tiny.batch([30, 30, 30])
+    hidden = objective.mark(batch).text.hidden
+    order = torch.tensor([2, 0, 1])
+    assert (objective.mark(take(batch, order)).text.hidden == hidden[order]).all()
+    assert (objective.mark(batch).text.hidden == hidden).all()
+    for other in (batch._replace(sample=batch.sample + 3), batch._replace(epoch=batch.epoch + 1), batch._replace(source="b")):
+        assert (objective.mark(other).text.hidden != hidden).any()
+    objective.key += 1
+    assert (objective.mark(batch).text.hidden != hidden).any()
+
+
+def test_two_texts_are_both_hidden_and_scored_by_draws_of_their_own():
+    encoder, objective = connected(rate=0.5, fields=("text", "translation"))
+    batch = tiny.batch([30, 20], translation=tiny.text([30, 20]))
+    marked = objective.mark(batch)
+    assert (marked.text.hidden != marked.translation.hidden).any()
+    loss = score(encoder, objective, marked)
+    assert loss.count == objective.count(marked) == marked.text.hidden.sum() + marked.translation.hidden.sum()
+    assert MaskedLanguage().fields == ("text",)
+    _, single = connected(rate=0.5)
+    assert single.mark(batch).translation.hidden is None
+
+
+def test_the_cost_halves_in_sixty_steps():
+    encoder, objective = connected()
+    marked = objective.mark(tiny.batch([20, 30, 25, 18, 30, 28]))
+    optimizer = torch.optim.Adam([*encoder.parameters(), *objective.parameters()], lr=5e-3)
+    costs = []
+    for _ in range(60):
+        loss = score(encoder, objective, marked)
+        (loss.total / loss.count).backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        costs.append(loss.total.item())
+    assert costs[-1] < costs[0] / 2
+
+
+def test_saves_its_head_without_the_table():
+    _, objective = connected()
+    assert set(objective.state_dict()) == {f"head.{name}" for name in objective.head.state_dict()}
+    assert "head.bias" in objective.state_dict()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"rate": 1.5}, "rate is 1.5"),
+        ({"keep": 0.6, "random": 0.6}, r"keep \+ random is 1.2"),
+        ({"fields": ("caption",)}, r"fields is \['caption'\]"),
+        ({"fields": ()}, "fields is"),
+    ],
+)
+def test_refuses_options_out_of_range(options, message):
+    with pytest.raises(ValueError, match=message):
+        MaskedLanguage(**options)
+
+
+def test_refuses_an_encoder_without_text():
+    towers = tiny.two_towers()
+    with pytest.raises(ValueError, match="reads text with a token table; ImageTower reads image"):
+        MaskedLanguage().connect(towers.image)
