@@ -1,0 +1,149 @@
+"""Results, in one form for every evaluation: `results.json`, a list of records, and the same as tables in `results.md`.
+
+{"task": "text_to_image_retrieval", "data": "quickstart/novel", "language": "de", "metric": "recall@10",
+ "value": 0.21, "low": 0.17, "high": 0.25, "n": 382}
+
+Shares are fractions of 1; metrics that end in `rank` or `size` are numbers. `mean METRIC` averages over languages, of which
+`language` says which (`all`, or `all but en`); `chance METRIC` is what guessing gets. Records of an evaluation that is run
+again into the same folder replace the old ones.
+"""
+
+import json
+import math
+import os
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+NUMBERS = ("rank", "size")
+
+
+class Record(NamedTuple):
+    """One measured figure."""
+
+    task: str
+    """What was asked of the model, such as `text_to_image_retrieval`."""
+    data: str
+    """What it was asked about, such as `quickstart/novel`."""
+    language: str
+    """Code of the language; `all` or `all but CODE` with means."""
+    metric: str
+    value: float
+    low: float
+    """Lower end of the 95 % interval."""
+    high: float
+    n: int
+    """Number of queries, questions or sentences measured."""
+
+    @property
+    def key(self) -> tuple[str, str, str, str]:
+        """What makes two records measurements of the same thing."""
+        return self[:4]
+
+
+def write_results(records: Sequence[Record], folder: str | Path) -> list[Record]:
+    """Write `results.json` and `results.md`, keeping records of other evaluations that are there already.
+
+    Returns:
+        All records in the folder.
+
+    Raises:
+        ValueError: A record is not fit, or two records measure the same thing.
+    """
+    folder = Path(folder)
+    for record in records:
+        _check(record, "record")
+    keys = {record.key for record in records}
+    if len(keys) < len(records):
+        twice = next(record.key for index, record in enumerate(records) if record.key in {r.key for r in records[:index]})
+        raise ValueError(f"two records measure the same thing: {', '.join(twice)}; give one of them another task or data name")
+    path = folder / "results.json"
+    kept = [record for record in read_results(path) if record.key not in keys] if path.exists() else []
+    everything = [*kept, *records]
+    folder.mkdir(parents=True, exist_ok=True)
+    rows = ",\n".join(json.dumps(record._asdict(), ensure_ascii=False) for record in everything)
+    _replace(path, f"[\n{rows}\n]\n")
+    _replace(folder / "results.md", write_tables(everything))
+    return everything
+
+
+def read_results(path: str | Path) -> list[Record]:
+    """Records of a `results.json`.
+
+    Raises:
+        ValueError: The file is not a list of fit records; names the first that is not.
+    """
+    try:
+        rows = json.loads(Path(path).read_text(encoding="utf-8"))
+        records = [Record(**row) for row in rows]
+    except (ValueError, TypeError) as error:
+        raise ValueError(f"{path}: expected a list of records with {', '.join(Record._fields)}; {error}") from error
+    for number, record in enumerate(records):
+        _check(record, f"{path}: record {number}")
+    return records
+
+
+def is_number(metric: str) -> bool:
+    """True for metrics that are numbers (ranks, sizes) and not shares."""
+    return metric.endswith(NUMBERS)
+
+
+def show(record: Record) -> str:
+    """A figure for people: `21.0 (17.1-25.2)` in per cent, or `12 (9-15)`; without interval where it is a point."""
+
+    def form(value: float | int) -> str:
+        return f"{value:.1f}".removesuffix(".0") if is_number(record.metric) else f"{100 * value:.1f}"
+
+    return form(record.value) if record.low == record.high else f"{form(record.value)} ({form(record.low)}–{form(record.high)})"
+
+
+def write_tables(records: Iterable[Record]) -> str:
+    """Markdown: one table for each task and data, languages as rows, metrics as columns, then means and chance."""
+    tables: dict[tuple[str, str], list[Record]] = {}
+    for record in records:
+        tables.setdefault((record.task, record.data), []).append(record)
+    parts = ["# Results\n\nShares in per cent, with 95 % intervals.\n"]
+    for (task, data), found in tables.items():
+        parts.append(f"## {task.replace('_', ' ')}: {data}\n\n{write_table(found)}")
+    return "\n".join(parts)
+
+
+def write_table(records: Sequence[Record]) -> str:
+    """The table of one task and data."""
+    rows: dict[str, dict[str, Record]] = {}
+    for record in records:
+        kind, _, metric = record.metric.partition(" ")
+        if kind == "mean":
+            rows.setdefault(f"*mean over {record.language}*", {})[metric] = record
+        elif kind != "chance":
+            rows.setdefault(record.language, {})[record.metric] = record
+    rows = dict(sorted(rows.items(), key=lambda row: row[0].startswith("*")))
+    guesses = {record.metric: record for record in records if record.metric.startswith("chance ")}
+    rows |= {"*chance*": {name.partition(" ")[2]: record for name, record in guesses.items()}} if guesses else {}
+    metrics = list(dict.fromkeys(metric for row in rows.values() for metric in row))
+    lines = [f"| language | n | {' | '.join(metrics)} |", f"|---|---:|{'---:|' * len(metrics)}"]
+    for name, row in rows.items():
+        n = "" if name == "*chance*" else str(next(iter(row.values())).n)
+        cells = [show(row[metric]) if metric in row else "" for metric in metrics]
+        lines.append(f"| {name} | {n} | {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n"
+
+
+def _check(record: Record, name: str) -> None:
+    wrong = [field for field in Record._fields[:4] if not isinstance(getattr(record, field), str) or not getattr(record, field)]
+    figures = (record.value, record.low, record.high)
+    if not all(isinstance(figure, int | float) and math.isfinite(figure) for figure in figures):
+        wrong.append("value, low, high (finite numbers)")
+    elif record.low > record.high or not (is_number(record.metric) or all(-1e-9 <= figure <= 1 + 1e-9 for figure in figures)):
+        wrong.append("value, low, high (low <= high, and shares as fractions from 0 to 1)")
+    if not isinstance(record.n, int) or record.n < 1:
+        wrong.append("n (a positive integer)")
+    if wrong:
+        raise ValueError(f"{name} is not fit: {record}; wrong: {'; '.join(map(str, wrong))}")
+
+
+def _replace(path: Path, text: str) -> None:
+    """Write a file so that whoever reads it meanwhile, or after a crash, finds the old one or the new one whole."""
+    beside = path.with_name(path.name + ".partial")
+    beside.write_text(text, encoding="utf-8")
+    os.replace(beside, path)
