@@ -69,8 +69,8 @@ class Optimization:
         for prefix, factor in self.rates.items():
             _require(f"rates.{prefix}", factor, factor > 0, "above 0 (name it in `frozen` to stop it)")
 
-    def freeze(self, module: nn.Module) -> None:
-        """Stop what is named in `frozen`. Call it before the module is wrapped for several ranks, and again after `.train()`.
+    def stop_gradients(self, module: nn.Module) -> None:
+        """Stop the gradients of what is named in `frozen`; call it before the module is wrapped for several ranks.
 
         Raises:
             ValueError: If a prefix of `frozen` or `rates` names nothing; lists the nearest names.
@@ -84,6 +84,10 @@ class Optimization:
         for name, parameter in module.named_parameters(remove_duplicate=False):
             if any(_under(name, prefix) for prefix in self.frozen):
                 parameter.requires_grad_(False)
+
+    def freeze(self, module: nn.Module) -> None:
+        """Stop the gradients of what is named in `frozen`, and put it in evaluation mode; call it again after `.train()`."""
+        self.stop_gradients(module)
         for name, child in module.named_modules(remove_duplicate=False):
             if name in self.frozen:
                 child.eval()
@@ -92,13 +96,13 @@ class Optimization:
         """The optimiser of everything that learns and its schedule, as Lightning's `configure_optimizers` returns them.
 
         Args:
-            module: Whatever the prefixes are names in; what is named in `frozen` is frozen here at the latest.
+            module: Whatever the prefixes are names in; gradients of what is named in `frozen` are stopped here at the latest.
             steps: Optimiser steps of the run (the trainer's `max_steps`), unless `steps` is an option of its own.
 
         Raises:
             ValueError: If a prefix names nothing, nothing is left to learn, or the schedule needs an end and has none.
         """
-        self.freeze(module)
+        self.stop_gradients(module)
         end = self.steps if self.steps is not None else steps
         if self.schedule in ("linear", "cosine") and (end is None or end <= 0):
             raise ValueError(
@@ -172,10 +176,10 @@ def clip_gradients(parameters: Iterable[tuple[str, nn.Parameter]], max_norm: flo
             parameters at fault.
     """
     graded = [(name, parameter) for name, parameter in parameters if parameter.grad is not None]
-    gradients = [parameter.grad for _, parameter in graded]
-    norm = nn.utils.get_total_norm(gradients) if gradients else torch.zeros(())
+    gradients = {name: parameter.grad for name, parameter in graded if parameter.grad is not None}
+    norm = torch.as_tensor(nn.utils.get_total_norm(list(gradients.values())))
     if not torch.isfinite(norm):
-        wrong = [name for name, parameter in graded if not torch.isfinite(parameter.grad).all()]
+        wrong = [name for name, gradient in gradients.items() if not torch.isfinite(gradient).all()]
         raise FloatingPointError(
             f"the gradient norm is {norm.item()}: {len(wrong)} of {len(graded)} gradients are not finite, first of "
             f"{', '.join(wrong[:5]) or 'none (the norm itself overflows)'}; weights are as they were before this step. "

@@ -158,7 +158,8 @@ def _buckets(tensors: list[Tensor], limit: int) -> Iterator[list[Tensor]]:
     for tensor in tensors:
         kinds.setdefault((tensor.dtype, tensor.device), []).append(tensor)
     for alike in kinds.values():
-        bucket, filled = [], 0
+        bucket: list[Tensor] = []
+        filled = 0
         for tensor in alike:
             size = tensor.numel() * tensor.element_size()
             if bucket and filled + size > limit:

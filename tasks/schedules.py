@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable
 from typing import Literal
 
+from torch import Tensor
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler
 
@@ -50,7 +51,7 @@ class Schedule(LRScheduler):
         kept = ("params", "param_names")
         self.options = [{k: v for k, v in group.items() if k not in kept} for group in optimizer.param_groups]
 
-    def get_lr(self) -> list[float]:
+    def get_lr(self) -> list[float | Tensor]:
         return [peak * self.fraction(self.last_epoch) for peak in self.base_lrs]
 
     def state_dict(self) -> dict[str, int]:

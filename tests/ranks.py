@@ -66,6 +66,7 @@ def _collect(pipes: list, deadline: float) -> dict[int, tuple[str, Any]]:
         ready = wait(list(waiting), timeout=max(0.0, deadline - time.monotonic()))
         if not ready:
             break
+        pipe: Any
         for pipe in ready:
             rank = waiting.pop(pipe)
             try:
@@ -102,16 +103,17 @@ def _rank(send, folder: str, rank: int, ranks: int, limit: float, module: str, n
         torch.set_num_threads(1)
         store = Path(folder, "store").as_uri()
         dist.init_process_group("gloo", store, timeout=timedelta(seconds=START + limit), rank=rank, world_size=ranks)
-        function = importlib.import_module(module)
+        function: Any = importlib.import_module(module)
         for part in name.split("."):
             function = getattr(function, part)
         dist.barrier()
         faulthandler.dump_traceback_later(limit, exit=True, file=stood)
-        result = ("returned", function(*pickle.loads(arguments)))
+        result = pickle.dumps(("returned", function(*pickle.loads(arguments))))
         dist.barrier()
         dist.destroy_process_group()
     except BaseException:
-        result = ("raised", traceback.format_exc())
-    send.send_bytes(pickle.dumps(result))
+        result = pickle.dumps(("raised", traceback.format_exc()))
+    send.send_bytes(result)
     send.close()
     faulthandler.cancel_dump_traceback_later()
+    stood.close()

@@ -76,7 +76,10 @@ def test_parameters_without_gradient_do_not_move():
 
 def test_a_frozen_part_stands_still_and_in_evaluation_mode():
     model = Model().train()
-    optimizer, _ = make(model, frozen=["text", "image.linear.bias"])
+    frozen = ["text", "image.linear.bias"]
+    optimizer, _ = make(model, frozen=frozen)
+    assert model.text.training, "Lightning warns of modules in evaluation mode when it starts"
+    Optimization(0.5, frozen=frozen).freeze(model)
     assert not any(parameter.requires_grad for parameter in model.text.parameters())
     assert not model.head.weight.requires_grad, "a tied table is the frozen tower's"
     assert model.image.linear.weight.requires_grad
