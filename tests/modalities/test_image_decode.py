@@ -251,7 +251,7 @@ def test_collate_leaves_zeros_where_there_is_no_picture():
     assert image.present.tolist() == [True, False, True]
     assert image.pixels.sum(dim=(1, 2, 3)).tolist() == [108, 0, 108]
     assert image.hidden is None
-    with pytest.raises(ValueError, match="transform every picture"):
+    with pytest.raises(ValueError, match="transform pictures to"):
         collate_images([one], size=3)
 
 
