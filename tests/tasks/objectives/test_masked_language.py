@@ -43,10 +43,10 @@ def test_an_ignorant_head_costs_log_v_a_token():
     assert loss.total.item() / loss.count.item() == pytest.approx(math.log(100), rel=1e-5)
 
 
-@pytest.mark.parametrize("batch", [tiny.batch(), tiny.batch([2, 2, 2]), tiny.batch([0, 0])], ids=["rate 0", "controls", "absent"])
-def test_nothing_hidden_costs_exactly_nothing_with_finite_gradients(batch):
-    encoder, objective = connected(rate=0.0 if batch.text.tokens.shape[1] > 2 else 1.0)
-    marked = objective.mark(batch)
+@pytest.mark.parametrize(("rate", "lengths"), [(0.0, (7, 5)), (1.0, (2, 2)), (1.0, (0, 0))], ids=["rate", "controls", "absent"])
+def test_nothing_hidden_costs_exactly_nothing_with_finite_gradients(rate, lengths):
+    encoder, objective = connected(rate=rate)
+    marked = objective.mark(tiny.batch(lengths))
     loss = score(encoder, objective, marked)
     assert loss.total.item() == 0
     assert loss.count == objective.count(marked) == 0
@@ -124,7 +124,9 @@ def test_the_cost_halves_in_sixty_steps():
         optimizer.step()
         optimizer.zero_grad()
         costs.append(loss.total.item())
-    assert costs[-1] < costs[0] / 2
+        if costs[-1] < costs[0] / 2:
+            return
+    pytest.fail(f"from {costs[0]} to {costs[-1]}")
 
 
 def test_saves_its_head_without_the_table():

@@ -1,0 +1,276 @@
+"""Image-text matching: negatives by identity, never the positive, from the whole step, the same however it is split."""
+
+import logging
+import math
+
+import pytest
+import tiny
+import torch
+from torch import nn
+
+from interlingua.modalities.batch import take
+from interlingua.models.encoder import Encoder
+from interlingua.tasks.objectives.image_text_matching import ImageTextMatching, compare, draw_negative
+from interlingua.tasks.objectives.rows import join_rows
+
+LENGTHS = (7, 5, 9, 4, 6, 8)
+
+
+class Aligned(Encoder):
+    """An encoder that aligns and fuses: vectors of two towers beside a single stream's joint vector."""
+
+    def __init__(self):
+        super().__init__()
+        self.towers, self.stream = tiny.two_towers(), tiny.single_stream()
+        self.widths, self.vector_width = self.stream.widths, self.towers.vector_width
+        self.vocabulary = self.stream.vocabulary
+
+    def forward(self, batch, **options):
+        return self.stream(batch)._replace(vectors=self.towers(batch).vectors)
+
+
+def captions(lengths=LENGTHS, items=None, **options):
+    return tiny.batch(lengths, items, image=tiny.image(len(lengths)), **options)
+
+
+def connected(encoder=tiny.single_stream, **options):
+    torch.manual_seed(0)
+    encoder, objective = encoder(), ImageTextMatching(**options)
+    objective.connect(encoder)
+    return encoder, objective
+
+
+def score(encoder, objective, marked):
+    return objective.loss(objective.read(encoder, marked), marked)
+
+
+def own_text(batch, row):
+    return batch.text.tokens[row][batch.text.present[row]].tolist()
+
+
+def test_half_of_many_texts_are_swapped_for_those_of_other_items():
+    _, objective = connected()
+    batch = captions([7 + row % 9 for row in range(400)], items=[row // 2 for row in range(400)])
+    marked = objective.mark(batch)
+    assert abs((~marked.matched).float().mean() - 0.5) < 0.08
+    owners = {tuple(own_text(batch, row)): batch.item[row].item() for row in range(400)}
+    for row in range(400):
+        text = own_text(marked, row)
+        assert (text == own_text(batch, row)) == marked.matched[row].item()
+        assert (owners[tuple(text)] == batch.item[row]) == marked.matched[row].item()
+    assert (batch.item == marked.item).all()
+    assert (marked.image.pixels == batch.image.pixels).all()
+
+
+def test_every_other_text_is_drawn_as_often():
+    _, objective = connected(rate=1.0)
+    few = captions([4, 5, 6, 7, 8])
+    rows, epochs = torch.arange(5).repeat(1000), torch.arange(1000).repeat_interleave(5)
+    many = take(few, rows)._replace(epoch=epochs)
+    lengths = objective.mark(many, objective.lend(few)).text.present.sum(1)
+    counts = torch.zeros(5, 5).index_put((rows, lengths - 4), torch.ones(5000), accumulate=True)
+    assert (counts.diag() == 0).all()
+    assert (counts[~torch.eye(5, dtype=torch.bool)] - 250).abs().max() < 60
+
+
+def test_the_choice_depends_on_neither_order_nor_split_nor_padding_of_the_pool():
+    _, objective = connected()
+    whole = captions()
+    pool = objective.lend(whole)
+    together = objective.mark(whole, pool)
+    assert 0 < (~together.matched).sum() < len(LENGTHS)
+    order = torch.tensor([4, 2, 0, 5, 1, 3])
+    shuffled = objective.mark(take(whole, order), take(pool, order))
+    halves = [captions()._replace(text=tiny.text(LENGTHS, padded=20, left=True))] * 2
+    halves = [take(half, rows) for half, rows in zip(halves, torch.arange(6).split(3), strict=True)]
+    joined = join_rows([objective.lend(half) for half in halves])
+    parts = [objective.mark(half, joined) for half in halves]
+    for row in range(6):
+        assert own_text(together, row) == own_text(parts[row // 3], row % 3)
+        assert own_text(together, order[row]) == own_text(shuffled, row)
+    # What a choice from the micro-batch alone would give is another step.
+    alone = [objective.mark(half) for half in halves]
+    assert any(own_text(together, row) != own_text(alone[row // 3], row % 3) for row in range(6))
+
+
+def test_a_text_that_reads_the_same_is_no_negative_though_its_item_differs():
+    _, objective = connected(rate=1.0)
+    batch = captions([5, 5, 7], items=[1, 2, 1])
+    same = take(batch.text, torch.tensor([0, 0, 2]))
+    marked = objective.mark(batch._replace(text=same))
+    assert marked.matched.tolist() == [True, False, False]
+    assert own_text(marked, 1) == own_text(batch, 2)
+
+
+@pytest.mark.parametrize("items", [[7], [7, 7, 7]])
+def test_without_another_item_pairs_stay_matched_are_counted_and_said_once(items, caplog):
+    encoder, objective = connected(rate=1.0)
+    batch = captions(LENGTHS[: len(items)], items=items)
+    with caplog.at_level(logging.WARNING):
+        marked = objective.mark(batch)
+        objective.mark(batch)
+    assert marked.matched.all()
+    loss = score(encoder, objective, marked)
+    assert loss.count == objective.count(marked) == len(items)
+    assert loss.total.isfinite()
+    assert [f"{len(items)} samples of a step have no text of another item" in message for message in caplog.messages] == [True]
+
+
+@pytest.mark.parametrize("rate", [0.0, 0.5, 1.0])
+def test_an_ignorant_head_costs_log_two_a_pair(rate):
+    encoder, objective = connected(rate=rate)
+    nn.init.zeros_(objective.head.weight)
+    marked = objective.mark(captions())
+    loss = score(encoder, objective, marked)
+    assert loss.count == objective.count(marked) == 6
+    assert loss.total.item() / 6 == pytest.approx(math.log(2), rel=1e-6)
+
+
+def test_class_one_means_that_they_match():
+    encoder, objective = connected()
+    nn.init.zeros_(objective.head.weight)
+    objective.head.bias.data = torch.tensor([0.0, 20.0])
+    marked = objective.mark(captions())
+    assert score(encoder, objective, marked).total.item() == pytest.approx(20.0 * (~marked.matched).sum().item(), rel=1e-5)
+
+
+def test_rows_without_text_or_picture_are_left_alone_and_not_counted():
+    encoder, objective = connected(rate=1.0)
+    batch = captions([5, 0, 6, 7])
+    batch = batch._replace(image=batch.image._replace(present=torch.tensor([True, True, False, True])))
+    marked = objective.mark(batch)
+    assert marked.matched.tolist() == [False, True, True, False]
+    assert not marked.text.present[1].any()
+    loss = score(encoder, objective, marked)
+    assert loss.count == objective.count(marked) == 2
+
+
+@pytest.mark.parametrize("negatives", ["random", "hard"])
+@pytest.mark.parametrize(
+    "batch", [captions([0, 0]), captions()._replace(text=None), tiny.batch()], ids=["empty texts", "no text", "no picture"]
+)
+def test_nothing_to_match_costs_exactly_nothing_with_finite_gradients(negatives, batch):
+    encoder, objective = connected(Aligned, negatives=negatives)
+    marked = objective.mark(batch)
+    states = encoder.stream(marked)
+    loss = objective.loss(states, marked)
+    assert loss.total.item() == 0
+    assert loss.count == objective.count(marked) == 0
+    gradients = torch.autograd.grad(loss.total, list(objective.parameters()), allow_unused=True, materialize_grads=True)
+    assert all((gradient == 0).all() for gradient in gradients)
+
+
+def test_marks_that_are_there_stay_and_hidden_tokens_are_not_swapped_away():
+    _, objective = connected(rate=1.0)
+    batch = captions()._replace(matched=torch.tensor([False, True, True, True, True, True]))
+    marked = objective.mark(batch)
+    assert own_text(marked, 0) == own_text(batch, 0)
+    assert not marked.matched.any()
+    hidden = batch._replace(text=batch.text._replace(hidden=batch.text.present))
+    with pytest.raises(ValueError, match=r"source captions: .* name it before masked language modelling"):
+        objective.mark(hidden)
+
+
+def test_alignments_of_a_text_that_left_are_dropped():
+    _, objective = connected()
+    marked = objective.mark(captions()._replace(alignment=torch.zeros(6, 3, 2, dtype=torch.long)))
+    assert ((marked.alignment == -1).all((1, 2)) == ~marked.matched).all()
+
+
+def test_absent_positions_of_borrowed_texts_hold_the_pad_id():
+    _, objective = connected(rate=1.0)
+    objective.pad = 1
+    marked = objective.mark(captions())
+    assert (marked.text.tokens[~marked.text.present] == 1).all()
+
+
+@pytest.mark.parametrize("negatives", ["random", "hard"])
+def test_the_cost_halves_in_sixty_steps(negatives):
+    encoder, objective = connected(Aligned, negatives=negatives)
+    marked = objective.mark(captions(LENGTHS[:4]))
+    optimizer = torch.optim.Adam([*encoder.stream.parameters(), *objective.parameters()], lr=5e-3)
+    costs = []
+    for _ in range(60):
+        loss = score(encoder, objective, marked)
+        loss.total.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        costs.append(loss.total.item())
+        if costs[-1] < costs[0] / 2:
+            return
+    pytest.fail(f"from {costs[0]} to {costs[-1]}")
+
+
+def test_the_whole_is_the_sum_of_its_samples():
+    encoder, objective = connected()
+    marked = objective.mark(captions())
+    loss = score(encoder, objective, marked)
+    parts = [score(encoder, objective, take(marked, torch.tensor([row]))) for row in range(6)]
+    torch.testing.assert_close(sum(part.total for part in parts), loss.total, rtol=1e-5, atol=1e-5)
+    assert sum(part.count for part in parts) == loss.count
+
+
+# Hard negatives
+
+
+def test_hard_negatives_are_scored_beside_every_pair():
+    encoder, objective = connected(Aligned, negatives="hard")
+    batch = captions(LENGTHS[:4], items=[7, 7, 9, 7])
+    read = []
+    encoder.stream.register_forward_pre_hook(lambda _, inputs: read.append(inputs[0]))
+    marked = objective.mark(batch)
+    assert objective.lend(batch) is None
+    loss = score(encoder, objective, marked)
+    assert loss.count == objective.count(marked) == 8
+    pairs = read[-1]
+    assert pairs.matched.tolist() == [True] * 4 + [False] * 4
+    assert pairs.item.tolist() == [7, 7, 9, 7] * 2
+    assert [own_text(pairs, row) for row in range(4)] == [own_text(batch, row) for row in range(4)]
+    assert [own_text(pairs, row) for row in (4, 5, 7)] == [own_text(batch, 2)] * 3
+    assert (pairs.image.pixels[4:] == batch.image.pixels).all()
+    nn.init.zeros_(objective.head.weight)
+    assert score(encoder, objective, marked).total.item() / 8 == pytest.approx(math.log(2), rel=1e-6)
+
+
+@pytest.mark.parametrize("items", [[7], [7, 7, 7]])
+def test_hard_negatives_without_candidate_fall_back_to_the_pairs_and_say_so(items, caplog):
+    encoder, objective = connected(Aligned, negatives="hard")
+    marked = objective.mark(captions(LENGTHS[: len(items)], items=items))
+    loss = score(encoder, objective, marked)
+    assert loss.count == objective.count(marked) == len(items)
+    assert loss.total.isfinite()
+    assert len(caplog.messages) == 1
+
+
+def test_draws_are_in_proportion_to_the_softmax_and_never_the_positive():
+    similarity = torch.tensor([[9.0, 9.0, 0.0], [9.0, 9.0, 0.0], [1.0, 2.0, 9.0]])
+    item = torch.tensor([7, 7, 9])
+    candidate = item[:, None] != item
+    chances = torch.rand(1000, 3, 3, generator=torch.Generator().manual_seed(0))
+    drawn = torch.stack([draw_negative(similarity, candidate, one) for one in chances])
+    assert (drawn[:, :2] == 2).all()
+    assert (drawn[:, 2] < 2).all()
+    assert abs(drawn[:, 2].float().mean() - torch.sigmoid(torch.tensor(1.0))) < 0.04
+
+
+def test_vectors_that_are_not_finite_say_nothing():
+    vectors = torch.tensor([[1.0, 0.0], [math.inf, 1.0], [math.nan, 0.0], [1e30, 1e30]])
+    similarity = compare(vectors, vectors)
+    assert similarity.isfinite().all()
+    assert (similarity[1:3] == 0).all()
+    assert similarity[0, 0] == 1
+    drawn = draw_negative(similarity / 1e-3, ~torch.eye(4, dtype=torch.bool), torch.full((4, 4), 0.0))
+    assert (drawn != torch.arange(4)).all()
+
+
+def test_refuses_encoders_that_do_not_fuse_or_give_no_vectors():
+    with pytest.raises(ValueError, match=r"TwoTowers reads text, .* fuses nothing"):
+        ImageTextMatching().connect(tiny.two_towers())
+    with pytest.raises(ValueError, match="SingleStream gives no vectors"):
+        ImageTextMatching(negatives="hard").connect(tiny.single_stream())
+
+
+@pytest.mark.parametrize("options", [{"rate": -0.1}, {"temperature": 0.0}])
+def test_refuses_options_out_of_range(options):
+    with pytest.raises(ValueError, match="found"):
+        ImageTextMatching(**options)
