@@ -203,7 +203,8 @@ def read_shards(paths: Sequence[str], roles: Sequence[str], report: Callable[[st
     from .sample import BadSampleError
     from .shards import ShardSet
 
-    shards, faults = ShardSet(paths), Counter[str]()
+    shards = ShardSet(paths)
+    faults = Counter(fault.kind for fault in shards.faults)
     for number in range(len(shards)):
         try:
             texts = shards.read(number).texts
@@ -212,7 +213,7 @@ def read_shards(paths: Sequence[str], roles: Sequence[str], report: Callable[[st
             continue
         yield from ((text.language, text.text) for text in texts if not roles or text.role in roles)
     for kind, count in sorted(faults.items()):
-        report(f"skipped {count} of {len(shards)} samples: {kind}")
+        report(f"skipped {count} bad samples: {kind}")
 
 
 def show(tokenizer: Tokenizer, texts: Sequence[str], report: Callable[[str], None] = print) -> None:

@@ -68,6 +68,7 @@ class Tokenizer:
         pieces = [self._processor.id_to_piece(piece) for piece in range(self.vocabulary.size)]
         values = [int(piece[3:5], 16) if self._processor.is_byte(number) else -1 for number, piece in enumerate(pieces)]
         self._find_words = WordFinder(pieces, values)
+        self._silent = set(self.vocabulary.controls) - {self.vocabulary.unknown}
         self._language_ids = {code: number for number, code in enumerate(self.languages)}
 
     def normalize(self, text: str) -> str:
@@ -97,7 +98,7 @@ class Tokenizer:
 
     def pieces(self, ids: Sequence[int]) -> list[str]:
         """Pieces as SentencePiece writes them, for people to look at."""
-        return [self._processor.id_to_piece(self._checked(number)) for number in ids]
+        return self._processor.id_to_piece(self._checked(ids))
 
     def decode(self, ids: Sequence[int]) -> str:
         """Text of a sequence of ids; control tokens are left out.
@@ -105,13 +106,14 @@ class Tokenizer:
         Raises:
             ValueError: An id lies outside the vocabulary.
         """
-        controls = set(self.vocabulary.controls) - {self.vocabulary.unknown}
-        return self._processor.decode([number for number in map(self._checked, ids) if number not in controls])
+        return self._processor.decode([number for number in self._checked(ids) if number not in self._silent])
 
-    def _checked(self, number: int) -> int:
-        if not 0 <= number < self.vocabulary.size:
-            raise ValueError(f"token id {number} is not in the vocabulary of {self.path} (0 to {self.vocabulary.size - 1})")
-        return int(number)
+    def _checked(self, ids: Sequence[int]) -> list[int]:
+        size = self.vocabulary.size
+        wrong = [number for number in ids if not 0 <= number < size]
+        if wrong:
+            raise ValueError(f"token id {wrong[0]} is not in the vocabulary of {self.path} (0 to {size - 1})")
+        return list(ids)
 
 
 def write_tokenizer(path: Path, model: bytes, languages: Sequence[str], training: dict[str, Any]) -> None:

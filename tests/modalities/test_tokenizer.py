@@ -1,0 +1,294 @@
+"""Pitfalls T04 (toy), T05, T07 and T09 (language ids), surrogates, literal control tokens, words in many scripts."""
+
+import gzip
+import json
+import pickle
+import shutil
+import sys
+import unicodedata
+from collections import defaultdict
+from pathlib import Path
+
+import numpy as np
+import pytest
+from trained import small_tokenizer
+
+from interlingua.datamodules.train_tokenizer import train_tokenizer
+from interlingua.modalities.normalization import is_empty, normalize
+from interlingua.modalities.tokenizer import Tokenizer, read_vocabulary
+from interlingua.modalities.vocabulary import Vocabulary, shake_hands
+from interlingua.modalities.words import SPACE, WordFinder, is_unspaced
+
+FAMILY = "\U0001f468\u200d\U0001f469\u200d\U0001f467"
+
+
+@pytest.fixture(scope="module")
+def tokenizer(data):
+    return small_tokenizer(data)
+
+
+@pytest.fixture
+def files(tokenizer, tmp_path):
+    """A copy of the tokenizer's files, to be spoilt."""
+    for suffix in (".model", ".json"):
+        shutil.copy(Path(tokenizer.path).with_suffix(suffix), tmp_path / f"copy{suffix}")
+    return tmp_path / "copy.model"
+
+
+def spoil(files: Path, **changes) -> None:
+    card = json.loads(files.with_suffix(".json").read_text())
+    files.with_suffix(".json").write_text(json.dumps({**card, **changes}))
+
+
+@pytest.mark.parametrize(
+    ("composed", "decomposed"),
+    [
+        ("caf\u00e9", "cafe\u0301"),
+        ("\uac01", "\u1100\u1161\u11a8"),
+        ("\u30b0", "\u30af\u3099"),
+        ("\u0958", "\u0915\u093c"),
+        ("Stra\u00dfe \u00c4", "Stra\u00dfe A\u0308"),
+        ("caf\u00e9", "cafe\u200b\u0301"),
+        ("ABC 123", "\uff21\uff22\uff23\u3000\uff11\uff12\uff13"),
+        ("\u0644\u0627", "\ufefb"),
+        ("a b", "\ufeff a\u00a0 \t\n b\x00\u200f"),
+    ],
+)
+def test_spellings_of_one_text_are_one_text(tokenizer, composed, decomposed):
+    first, second = tokenizer.encode([composed, decomposed]).counts
+    pieces = tokenizer.encode([composed, decomposed])
+    assert first == second > 0
+    assert pieces.ids[:first].tolist() == pieces.ids[first:].tolist()
+    assert normalize(composed) == normalize(decomposed)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "\u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645",
+        FAMILY,
+        "\u0915\u094d\u200d\u0937",
+        "\u0627\u0644\u0641\u0635\u0644 12 \u0645\u0646 2024",
+        "\u2764\ufe0f",
+    ],
+)
+def test_joiners_digits_and_order_survive(tokenizer, text):
+    assert tokenizer.normalize(text) == text
+    assert tokenizer.decode(tokenizer.encode([text]).ids.tolist()) == text
+    assert set(tokenizer.encode([text]).words.tolist()) == set(range(len(text.split())))
+
+
+def test_joiner_changes_the_ids(tokenizer):
+    with_joiner, without = tokenizer.encode(["\u0645\u06cc\u200c\u062e"]), tokenizer.encode(["\u0645\u06cc\u062e"])
+    assert with_joiner.ids.tolist() != without.ids.tolist()
+
+
+@pytest.mark.parametrize(
+    "text", ["", "   ", "\u200b", "\ufeff\u200b \n", "\u200d", "\ufe0f \u200c", "\x00\x07", "\u2581", "\u00ad\u202e\u2066"]
+)
+def test_nothing_to_read_is_known_as_empty(tokenizer, text):
+    assert is_empty(text)
+    assert tokenizer.encode([text, "a dog"]).counts[0] == 0
+
+
+def test_normalisation_is_idempotent_for_every_character():
+    assigned = [chr(code) for code in range(0x110000) if unicodedata.category(chr(code)) not in ("Cn", "Co")]
+    for start in range(0, len(assigned), 64):
+        once = normalize(" ".join(f"a{character}b\u0301" for character in assigned[start : start + 64]))
+        assert normalize(once) == once, hex(ord(assigned[start]))
+        assert "Cc" not in set(map(unicodedata.category, set(once))), hex(ord(assigned[start]))
+
+
+def test_surrogates_never_crash(tokenizer):
+    assert tokenizer.normalize("\ud83d\ude00 smile") == "\U0001f600 smile"
+    assert tokenizer.normalize("a\ud83d b\ude00") == "a\ufffd b\ufffd"
+    assert tokenizer.decode(tokenizer.encode(["a\ud83d b"]).ids.tolist()) == "a\ufffd b"
+
+
+def test_literal_control_tokens_stay_text(tokenizer):
+    texts = [
+        "a </s> b",
+        "<mask>",
+        "<s>",
+        "<pad><unk>",
+        "say <mask> now",
+        "<0x41>",
+        "</s>",
+        "\u2585 \u2581<mask>",
+        "\uff1cmask\uff1e",
+    ]
+    pieces = tokenizer.encode(texts)
+    assert not np.isin(pieces.ids, tokenizer.vocabulary.controls).any()
+    starts = np.cumsum(pieces.counts) - pieces.counts
+    for text, start, count in zip(texts, starts, pieces.counts, strict=True):
+        assert tokenizer.decode(pieces.ids[start : start + count].tolist()) == tokenizer.normalize(text)
+
+
+def test_literal_control_tokens_in_training_text_stay_text(tmp_path):
+    lines = [("en", f"a </s> b {number} <mask> <s> <pad> <unk> word{number}") for number in range(200)]
+    tokenizer = train_tokenizer(lines, tmp_path / "literal.model", size=310, report=lambda line: None)
+    pieces = tokenizer.encode(["</s> <mask> <s> <pad> <unk>"])
+    assert not np.isin(pieces.ids, tokenizer.vocabulary.controls).any()
+
+
+def test_nothing_is_unknown_and_everything_comes_back(tokenizer):
+    texts = ["\u1200\u1208 \U0001f600", "\u0e2a\u0e27\u0e31\u0e2a\u0e14\u0e35", "\U0001d11e \ue000", "\u5b57\u2a6d6", "\u2585"]
+    assert tokenizer.decode(tokenizer.encode(texts).ids.tolist()).split() == " ".join(map(normalize, texts)).split()
+
+
+def test_batch_and_single_agree(tokenizer):
+    texts = ["a dog", "", "ein Hund", "\u72ac", "  "]
+    together = tokenizer.encode(texts)
+    single = [tokenizer.encode([text]) for text in texts]
+    assert together.ids.tolist() == [piece for one in single for piece in one.ids.tolist()]
+    assert together.words.tolist() == [word for one in single for word in one.words.tolist()]
+    assert tokenizer.encode([]).ids.shape == (0,)
+
+
+def test_vocabulary_and_languages(tokenizer):
+    assert tokenizer.vocabulary == Vocabulary(1500, pad=0, unknown=1, start=2, end=3, mask=4)
+    assert tokenizer.pieces([0, 1, 2, 3, 4]) == ["<pad>", "<unk>", "<s>", "</s>", "<mask>"]
+    assert tokenizer.languages == ("ar", "de", "en", "es", "fr", "hi", "ja", "ko", "ru", "sw", "tr", "zh")
+    assert [tokenizer.language_id(code) for code in tokenizer.languages] == list(range(12))
+
+
+@pytest.mark.parametrize("code", ["xx", "", "EN", "zh_CN"])
+def test_unknown_language_is_an_error_that_lists_the_known(tokenizer, code):
+    with pytest.raises(ValueError, match=rf"unknown language '{code}'.*knows ar, de, en, .* zh"):
+        tokenizer.language_id(code)
+
+
+def test_decode_leaves_controls_out_and_refuses_foreign_ids(tokenizer):
+    ids = tokenizer.encode(["a dog"]).ids.tolist()
+    assert tokenizer.decode([2, *ids, 4, 3, 0, 0]) == "a dog"
+    for number in (-1, 1500):
+        with pytest.raises(ValueError, match=rf"{number} is not in the vocabulary .*0 to 1499"):
+            tokenizer.decode([number])
+
+
+def test_pickle_needs_no_files(files):
+    before = Tokenizer(files)
+    packed = pickle.dumps(before)
+    files.unlink()
+    after = pickle.loads(packed)
+    assert (after.hash, after.languages, after.vocabulary) == (before.hash, before.languages, before.vocabulary)
+    assert after.encode(["ein Hund"]).ids.tolist() == before.encode(["ein Hund"]).ids.tolist()
+
+
+def test_files_that_do_not_belong_together_are_refused(files, tokenizer):
+    assert Tokenizer(str(files)).hash == tokenizer.hash
+    spoil(files, languages=["en", "de"])
+    assert Tokenizer(files).hash != tokenizer.hash
+    spoil(files, vocabulary={**tokenizer.vocabulary.__dict__, "mask": 5})
+    with pytest.raises(ValueError, match=r"'mask': 4.*'mask': 5"):
+        Tokenizer(files)
+    spoil(files, normalization="nfc")
+    with pytest.raises(ValueError, match="normalization is 'nfc'"):
+        Tokenizer(files)
+    spoil(files, sha256="0")
+    with pytest.raises(ValueError, match="sha256 is '0'"):
+        Tokenizer(files)
+    files.with_suffix(".json").write_text("[]")
+    with pytest.raises(ValueError, match="does not describe a tokenizer"):
+        Tokenizer(files)
+    files.with_suffix(".json").unlink()
+    with pytest.raises(FileNotFoundError, match=r"copy\.json does not exist"):
+        Tokenizer(files)
+    with pytest.raises(ValueError, match=r"NAME\.model"):
+        Tokenizer(files.with_suffix(".json"))
+
+
+def test_a_model_whose_mask_can_arise_from_text_is_refused():
+    class Foreign:
+        """A model with `<mask>` as a user-defined symbol, which SentencePiece matches in raw text."""
+
+        pad_id, unk_id, bos_id, eos_id = (lambda self, number=number: number for number in range(4))
+
+        def piece_to_id(self, piece):
+            return 4
+
+        def is_control(self, number):
+            return number in (0, 2, 3)
+
+    with pytest.raises(ValueError, match="mask must be control symbols"):
+        read_vocabulary(Foreign(), "foreign.model")
+
+
+def test_handshake_prints_both_numbers(tokenizer):
+    shake_hands(tokenizer.vocabulary, Vocabulary(1500))
+    with pytest.raises(ValueError, match="size: tokenizer 1500, tower 1499; mask: tokenizer 4, tower 5"):
+        shake_hands(tokenizer.vocabulary, Vocabulary(1499, mask=5))
+
+
+def test_import_is_light():
+    import subprocess
+
+    code = "import sys, interlingua.modalities.tokenizer; sys.exit(any(m in sys.modules for m in ('sentencepiece', 'torch')))"
+    # `-S` would lose the environment's packages; -c starts without this process's imports.
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def words_of(pieces: str) -> str:
+    """Words of pieces written with blanks between them, as WordFinder numbers them; `<0xE0>` is a byte."""
+    names = pieces.split(" ")
+    values = [int(name[3:5], 16) if name.startswith("<0x") else -1 for name in names]
+    finder = WordFinder(names, values)
+    words = finder(np.arange(len(names)), np.array([len(names)]))
+    return " ".join(map(str, words.tolist()))
+
+
+@pytest.mark.parametrize(
+    ("pieces", "words"),
+    [
+        ("▁a ▁dog s .", "0 1 1 1"),
+        ("▁ dog ▁ cat", "0 0 1 1"),
+        ("▁can ' t ▁well - known _x", "0 0 0 1 1 1 1"),
+        ("▁( word ) ▁e . g .", "0 1 1 2 2 3 3"),
+        ("▁http :// a . b / c", "0 0 1 1 2 2 3"),
+        ("▁ 日 本語 の テスト です 。 Hel lo", "0 0 1 2 3 4 4 5 5"),
+        ("▁ 日 ( 本 )", "0 0 0 1 1"),
+        ("▁ ก า ี น", "0 0 1 1 2"),
+        ("▁ኢት ዮ ፡ ሰው ፡የ መብት", "0 0 0 1 2 2"),
+        ("▁ <0xE0> <0xB8> <0x81> <0xE0> <0xB8> <0xB5> <0xE0> <0xB8> <0x82>", "0 0 0 0 0 0 0 1 1 1"),
+        ("▁ <0xE6> <0x97> <0xA5> <0xE6> <0x9C> <0xAC> x", "0 0 0 0 1 1 1 2"),
+        ("▁ <0xF0> <0x9F> <0x98> <0x80> <0xE1> <0x88> <0x80> a", "0 0 0 0 0 0 0 0 0"),
+        ("▁ <0x3C> s <0x3E> b", "0 0 0 0 0"),
+        ("▁ a <0x2C> b", "0 0 0 1"),
+        ("▁ <0xF0> <0xA0> <0x80> <0x80> 字", "0 0 0 0 0 1"),
+    ],
+)
+def test_words_by_hand(pieces, words):
+    assert words_of(pieces) == words
+
+
+def test_scripts_without_spaces():
+    assert all(map(is_unspaced, "\u4e2d\u3042\u30a2\u30fc\u3005\u0e01\u0e81\u1780\u1000\u0f40\U00020000"))
+    assert not any(map(is_unspaced, "a\u00e9\u0416\u0627\u05d0\u0905\uac00\u1200\U0001f600 -"))
+
+
+def test_words_of_real_lines_in_every_language(data, tmp_path):
+    texts = defaultdict(list)
+    with gzip.open(data / "parallel.jsonl.gz", "rt", encoding="utf-8") as file:
+        for line in file:
+            row = json.loads(line)
+            # Wesnoth's name grammars are templates of hundreds of characters without a space: no language.
+            if row["source"] != "wesnoth" and len(texts[row["tgt_lang"]]) < 60:
+                texts[row["tgt_lang"]].append(row["tgt"][:150])
+    train = [(code, text) for code in ("de", "hi", "zh", "ja", "th", "fa", "am") for text in texts[code]]
+    tokenizer = train_tokenizer(train, tmp_path / "many.model", size=2000, report=lambda line: None)
+    every = [text for lines in texts.values() for text in lines[:4]]
+    assert len(texts) > 400
+    pieces = tokenizer.encode(every)
+    for text, end, count in zip(every, np.cumsum(pieces.counts), pieces.counts, strict=True):
+        ids, words = pieces.ids[end - count : end], pieces.words[end - count : end]
+        assert words[0] == 0, text
+        assert set(np.diff(words).tolist()) <= {0, 1}, text
+        names = tokenizer.pieces(ids.tolist())
+        # A space opens a word; pieces of one word decode to whole characters.
+        assert all(words[place] > words[place - 1] for place in range(1, count) if names[place].startswith(SPACE)), text
+        parts = [tokenizer.decode(ids[words == word].tolist()) for word in range(words[-1] + 1)]
+        assert "".join(parts) == normalize(text).replace(" ", ""), text
+        assert max(map(len, parts)) <= 60, text
+        # What is written without spaces falls apart into many words.
+        unspaced = sum(map(is_unspaced, text))
+        assert words[-1] + 1 >= unspaced / 8, text
