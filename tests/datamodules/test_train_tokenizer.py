@@ -13,7 +13,6 @@ from interlingua.datamodules.shards.writer import ShardWriter
 from interlingua.datamodules.train_tokenizer import draw, gather, main, shares, train_tokenizer
 from interlingua.modalities.tokenizer import Tokenizer
 
-
 WORDS = "the a red blue dog cat house tree runs sleeps big small under over old new"
 
 
