@@ -1,0 +1,128 @@
+"""Contrast of two modalities, such as pictures and texts (ITC), or texts and their translations: a row's two vectors
+shall be closer to each other than to those of all other rows. CLIP, arXiv:2103.00020, section 2.3 and figure 3."""
+
+import math
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+
+from ...modalities.batch import Batch
+from ...modalities.text import text_identity
+from ...models.encoder import Encoder, States, Vectors
+from .objective import Embeddings, Loss, Objective
+
+
+class Contrast(Objective):
+    """Symmetric InfoNCE over all rows of the step, with a learned temperature.
+
+    Rows of one item, or with the same text on one side, are about the same thing: they leave each other's denominators
+    (masked, not made positives). A row's positive is its own other side.
+    """
+
+    coupled = True
+
+    def __init__(
+        self,
+        left: str = "text",
+        right: str = "image",
+        temperature: float = 0.07,
+        max_scale: float = 100.0,
+        weight: float = 1.0,
+    ):
+        """
+        Args:
+            left, right: What is compared, by the names of `States.vectors`.
+            temperature: At the start; similarities are cosines divided by it.
+            max_scale: Most that similarities are multiplied by (1 / temperature). After each step the parameter is put
+                back to it, so that, unlike with a clamp in the loss, its gradient is alive at the bound.
+            weight: Coefficient of this objective in the summed loss.
+
+        Raises:
+            ValueError: A side is not a modality with vectors, or the temperature is out of its range.
+        """
+        super().__init__(weight)
+        if left == right or {left, right} - set(Vectors._fields):
+            raise ValueError(f"contrast: compares two different ones of {', '.join(Vectors._fields)}, found {left} and {right}")
+        if not temperature * max_scale >= 1:
+            raise ValueError(f"contrast: temperature {temperature} starts above the max_scale of {max_scale}")
+        self.sides, self.max_scale = (left, right), max_scale
+        self.scale = nn.Parameter(torch.tensor(math.log(1 / temperature)))
+        """Logarithm of what cosines are multiplied by."""
+
+    def connect(self, encoder: Encoder) -> None:
+        missing = [side for side in self.sides if side not in encoder.widths]
+        if encoder.vector_width is None or missing:
+            raise ValueError(
+                f"contrast compares vectors of {' and '.join(self.sides)}; {type(encoder).__name__} reads "
+                f"{', '.join(encoder.widths)} and gives {'no vectors' if encoder.vector_width is None else 'vectors'}"
+            )
+        self.width = encoder.vector_width
+
+    def count(self, marked: Batch) -> Int[Tensor, ""]:
+        return self._compared(marked).sum()
+
+    def embed(self, states: States, marked: Batch) -> Embeddings:
+        """Rows in which both sides are present and belong together, at length 1.
+
+        Raises:
+            ValueError: A vector is not finite.
+        """
+        rows = self._compared(marked)
+        left, right = (self._normalize(states.vectors, side, rows, marked) for side in self.sides)
+        texts = [getattr(marked, side) for side in self.sides if side in ("text", "translation")]
+        columns = [marked.item, *(text_identity(text) for text in texts if text is not None)]
+        columns += [marked.item] * (1 + len(texts) - len(columns))  # a side that is missing has no rows; keep the width
+        return Embeddings(left, right, torch.stack(columns, dim=1)[rows])
+
+    def contrast(self, own: Embeddings, every: Embeddings, start: int) -> Loss:
+        """Mean of both directions' cross-entropies, summed over the own rows."""
+        count = len(own.left)
+        positive = start + torch.arange(count, device=own.left.device)
+        masked = same_thing(own.identity, every.identity).scatter(1, positive[:, None], False)
+        with torch.autocast(own.left.device.type, enabled=False):
+            scale = self.scale.float().exp()
+            forth = _info_nce(scale * own.left @ every.right.T, masked, positive)
+            back = _info_nce(scale * own.right @ every.left.T, masked, positive)
+        return Loss((forth + back) / 2, torch.tensor(count, device=own.left.device))
+
+    @torch.no_grad()
+    def after_step(self, encoder: Encoder) -> None:
+        self.scale.clamp_(max=math.log(self.max_scale))
+
+    def _compared(self, marked: Batch) -> Bool[Tensor, "B"]:
+        there = torch.ones_like(marked.item, dtype=torch.bool) if marked.matched is None else marked.matched
+        for side in self.sides:
+            field = getattr(marked, side)
+            if field is None:
+                return torch.zeros_like(there)
+            there = there & (field.present if field.present.ndim == 1 else field.present.any(1))
+        return there
+
+    def _normalize(self, vectors: Vectors, side: str, rows: Bool[Tensor, "B"], marked: Batch) -> Float[Tensor, "N E"]:
+        found = getattr(vectors, side)
+        if found is None:
+            return self.scale.new_zeros(0, self.width, dtype=torch.float32)
+        found = found[rows].float()
+        broken = ~found.isfinite().all(1)
+        if bool(broken.any()):
+            samples = marked.sample[rows][broken].tolist()
+            raise ValueError(
+                f"contrast: {len(samples)} {side} vectors of source {marked.source} are not finite (samples {samples[:5]}); "
+                "training has diverged or a sample holds broken numbers: lower the learning rate, or check the shards"
+            )
+        return F.normalize(found, dim=1)
+
+
+def same_thing(own: Int[Tensor, "n I"], every: Int[Tensor, "N I"]) -> Bool[Tensor, "n N"]:
+    """Which rows share an identity in any column."""
+    same = torch.zeros(len(own), len(every), dtype=torch.bool, device=own.device)
+    for column in range(own.shape[1]):
+        same |= own[:, None, column] == every[:, column]
+    return same
+
+
+def _info_nce(scores: Float[Tensor, "n N"], masked: Bool[Tensor, "n N"], positive: Int[Tensor, "n"]) -> Float[Tensor, ""]:
+    """Summed cross-entropy of each row's positive against all that is not masked."""
+    return F.cross_entropy(scores.masked_fill(masked, -torch.inf), positive, reduction="sum")
