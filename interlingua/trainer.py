@@ -1,0 +1,247 @@
+"""LightningCLI as we want it: checked before it builds, quiet, and its resolved configuration in every checkpoint."""
+
+import logging
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import yaml
+from jsonargparse import ArgumentError, Namespace
+from lightning.pytorch import Callback, LightningDataModule, LightningModule, Trainer
+from lightning.pytorch.callbacks import Checkpoint, ModelCheckpoint
+from lightning.pytorch.cli import ArgsType, LightningArgumentParser, LightningCLI
+from lightning.pytorch.loggers import CSVLogger, TensorBoardLogger
+from lightning.pytorch.utilities.exceptions import MisconfigurationException
+
+from .checking import REPLACED, accepted, agree, build, check_class, check_keys, check_trainer, condense, import_class, link
+from .checkpoints import CONFIGURATION
+from .configuration import ConfigurationError
+
+KEPT = ("seed_everything", "trainer", "model", "data")
+"""What of a configuration belongs to the run; the rest (`ckpt_path`...) belongs to one call."""
+
+COUNTED = ("vocabulary_size", "answers")
+"""Numbers that only the built data knows; a model that takes them is given them, and they are saved with it."""
+
+TRAINER_DEFAULTS = {
+    "default_root_dir": "runs/default",
+    "max_epochs": -1,  # training is counted in steps
+    "check_val_every_n_epoch": None,
+    "use_distributed_sampler": False,  # the loader gives every rank its own share
+}
+
+METHODS = {
+    "fit": {"model", "train_dataloaders", "val_dataloaders", "datamodule"},
+    **{name: {"model", "dataloaders", "datamodule"} for name in ("validate", "test", "predict")},
+}
+"""For each command, the arguments of the trainer's method that are no options."""
+
+
+class ConfigurationShown(Exception):  # noqa: N818  # no error
+    """Only the configuration was asked for, and it is printed."""
+
+
+class Command(LightningCLI):
+    """One command: parse, check, build and run, or print what would be run."""
+
+    def __init__(self, command: str, configuration: dict[str, Any], print_config: bool = False):
+        """
+        Args:
+            command: `fit`, `validate`, `test` or `predict`.
+            configuration: Merged from files and command line.
+            print_config: Print the resolved configuration and build nothing.
+
+        Raises:
+            ConfigurationError: Before anything is built, or by a class that refuses a value when it is built.
+            ConfigurationShown: Instead of building, where `print_config`.
+        """
+        self.command, self.asked, self.print_config = command, configuration, print_config
+        super().__init__(
+            LightningModule,
+            LightningDataModule,
+            save_config_callback=None,
+            trainer_defaults=TRAINER_DEFAULTS,
+            seed_everything_default=0,
+            parser_kwargs={"exit_on_error": False},
+            subclass_mode_model=True,
+            subclass_mode_data=True,
+            auto_configure_optimizers=False,
+            load_from_checkpoint_support=False,
+        )
+
+    def subcommands(self) -> dict[str, set[str]]:  # type: ignore[override]  # static there
+        """Only the command that was called: three parsers less to build."""
+        return {self.command: METHODS[self.command]}
+
+    def parse_arguments(self, parser: LightningArgumentParser, args: ArgsType) -> None:
+        """Check, then resolve with all defaults."""
+        options = {action.dest.split(".")[0] for action in self._parser(self.command)._actions} - {"help", "config"}
+        if "weights_only" in options:  # nothing but tensors and plain containers is read from a checkpoint
+            self.asked.setdefault("weights_only", True)
+        check(self.command, self.asked, sorted(options))
+        try:
+            self.config = parser.parse_object({"subcommand": self.command, self.command: self.asked})
+        except ArgumentError as error:
+            raise ConfigurationError(condense(error)) from None
+        if self.print_config:
+            print(yaml.safe_dump(self.resolved(), sort_keys=False, allow_unicode=True), end="")
+            raise ConfigurationShown
+
+    def _parse_ckpt_path(self) -> None:
+        """Lightning would lay the checkpoint's hyper-parameters over what was asked for; ours go below it."""
+
+    def resolved(self) -> dict[str, Any]:
+        """The run's configuration with all defaults, in plain containers, strings and numbers."""
+        parser = self._parser(self.command)
+        everything = yaml.safe_load(parser.dump(self.config[self.command], skip_none=False))
+        kept = {key: everything[key] for key in KEPT if everything.get(key) is not None}
+        usual = parser.get_defaults().trainer
+        kept["trainer"] = {
+            key: value
+            for key, value in kept["trainer"].items()
+            if key not in REPLACED and (value is not None or usual[key] is not None)
+        }
+        return kept
+
+    def instantiate_classes(self) -> None:
+        """Build the data first, for the numbers that only it knows, then the model and the trainer."""
+        parser, config, self.kept = self._parser(self.command), self.config[self.command], self.resolved()
+        with one_line("data"):
+            self.datamodule = build(LightningDataModule, self.kept["data"]) if "data" in self.kept else None
+        tell_numbers(self.datamodule, self.kept["model"])
+        with one_line("model"):
+            self.model = build(LightningModule, self.kept["model"])
+        with one_line("trainer"):
+            rest = Namespace(**{key: value for key, value in vars(config).items() if key not in ("model", "data")})
+            self.config_init = Namespace(**{self.command: parser.instantiate_classes(rest)})
+            self.trainer = self.instantiate_trainer()
+
+    def instantiate_trainer(self, **kwargs: Any) -> Trainer:
+        """Add our loggers, checkpoints and the saved configuration to what the configuration asks for."""
+        options = self.config_init[self.command].trainer
+        root = Path(options.default_root_dir)
+        if options.logger in (None, True):
+            table = CSVLogger(root, name="logs")
+            kwargs["logger"] = [table, TensorBoardLogger(root, name="logs", version=table.version)]
+        if self.command != "fit":
+            kwargs["enable_checkpointing"] = False
+        callbacks = options.callbacks if isinstance(options.callbacks, list) else [options.callbacks or []]
+        callbacks = [callback for callback in callbacks if callback]
+        if self.command == "fit" and not options.fast_dev_run:
+            callbacks.append(KeepConfiguration(self.kept))
+            if options.enable_checkpointing is not False and not any(isinstance(c, Checkpoint) for c in callbacks):
+                callbacks += keep_last(root / "checkpoints")
+        return super().instantiate_trainer(callbacks=callbacks, **kwargs)
+
+
+def check(command: str, configuration: dict[str, Any], options: list[str]) -> None:
+    """Refuse what nothing reads, before anything is built; write links between data and model into it."""
+    check_keys("", configuration, options)
+    for part in ("trainer", "model", "data"):
+        node = configuration.get(part)
+        if node is not None and not isinstance(node, dict):
+            raise ConfigurationError(f"{part}: found {node!r}, expected a mapping")
+    if not isinstance(configuration.get("seed_everything", 0), int):
+        raise ConfigurationError(f"seed_everything: found {configuration['seed_everything']!r}, expected an integer")
+    check_trainer(Trainer, configuration.get("trainer") or {})
+    if not configuration.get("model"):
+        raise ConfigurationError("model: nothing sets it; give --config FILE, --model CLASS_PATH or --ckpt_path FILE")
+    for part in ("model", "data"):
+        node = configuration.get(part)
+        if node and "class_path" not in node:
+            raise ConfigurationError(f"{part}.class_path: nothing sets it (found only {', '.join(node)})")
+        if node:
+            import_class(f"{part}.class_path", node["class_path"])
+    link(configuration)
+    for part in ("model", "data"):
+        if configuration.get(part):
+            check_class(part, configuration[part])
+    trainer = configuration.get("trainer") or {}
+    if command == "fit" and not any(trainer.get(key) for key in ("max_steps", "max_time", "max_epochs", "fast_dev_run")):
+        raise ConfigurationError("trainer.max_steps: nothing sets it; training is counted in optimiser steps and would not end")
+
+
+def tell_numbers(datamodule: LightningDataModule | None, model: dict[str, Any]) -> None:
+    """Write the numbers that the data knows into the model's arguments, in place.
+
+    Raises:
+        ConfigurationError: The configuration, or the checkpoint it comes from, says another number; names both.
+    """
+    takes = accepted(import_class("model.class_path", model["class_path"]))
+    for name in COUNTED:
+        if name in takes and name in dir(datamodule):
+            agree("model", model["init_args"], name, getattr(datamodule, name))
+
+
+def keep_last(folder: Path) -> list[Callback]:
+    """Keep `last.ckpt`, written every ten minutes and when training ends; an epoch of ours ends with the training."""
+    return [
+        ModelCheckpoint(folder, filename="last", enable_version_counter=False, **when)
+        for when in ({"train_time_interval": timedelta(minutes=10)}, {"save_on_train_epoch_end": True})
+    ]
+
+
+@contextmanager
+def one_line(part: str) -> Iterator[None]:
+    """Values that a class refuses when it is built are told like those that the parser refuses."""
+    try:
+        yield
+    except (ValueError, OSError, MisconfigurationException) as error:
+        reason = condense(error) if "Errors:" in str(error) else " ".join(str(error).split())
+        raise ConfigurationError(f"{part}: {reason}") from error
+
+
+class KeepConfiguration(Callback):
+    """Writes the resolved configuration into the run's folder, beside its logs, and into every checkpoint."""
+
+    def __init__(self, configuration: dict[str, Any]):
+        """
+        Args:
+            configuration: Plain containers, strings and numbers only, so that a checkpoint loads with `weights_only`.
+        """
+        self.configuration = configuration
+
+    def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
+        """Write `config.yaml`: one a run of training, and the newest at the top of the run's folder."""
+        log_folder = trainer.log_dir  # asked on every rank: it is broadcast
+        if not trainer.is_global_zero:
+            return
+        for folder in {trainer.default_root_dir, log_folder or trainer.default_root_dir}:
+            Path(folder).mkdir(parents=True, exist_ok=True)
+            text = yaml.safe_dump(self.configuration, sort_keys=False, allow_unicode=True)
+            Path(folder, "config.yaml").write_text(f"# interlingua fit --config config.yaml\n{text}", encoding="utf-8")
+
+    def on_save_checkpoint(self, trainer: Trainer, pl_module: LightningModule, checkpoint: dict[str, Any]) -> None:
+        """Put the configuration beside the weights."""
+        checkpoint[CONFIGURATION] = self.configuration
+
+
+HARMLESS = (
+    ".*LeafSpec.*",  # Lightning's own use of torch's internals
+    ".*does not have many workers.*",  # a choice of the configuration, not an oversight
+    ".*deprecated in v4.*removed in v5.*",  # jsonargparse, of Lightning's calls; we require less than 5
+    "Checkpoint directory .* exists and is not empty.*",  # so it is whenever a run is resumed
+)
+
+HARMLESS_WHEN_MEASURING = ("Be aware that when using `ckpt_path`, callbacks used to create.*",)  # nothing is trained
+
+
+@contextmanager
+def quiet(command: str) -> Iterator[None]:
+    """Leave out warnings that no user can act on, and advertisements."""
+    log = logging.getLogger("lightning.pytorch.utilities.rank_zero")
+
+    def wanted(record: logging.LogRecord) -> bool:
+        return not any(words in record.getMessage() for words in ("Tip:", "TPU available"))
+
+    log.addFilter(wanted)
+    try:
+        with warnings.catch_warnings():
+            for message in HARMLESS if command == "fit" else HARMLESS + HARMLESS_WHEN_MEASURING:
+                warnings.filterwarnings("ignore", message)
+            yield
+    finally:
+        log.removeFilter(wanted)

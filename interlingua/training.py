@@ -1,0 +1,125 @@
+"""fit, validate, test, predict: from arguments to a run. Light until there is something to check or to run."""
+
+import os
+import sys
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any
+
+from .configuration import ConfigurationError, Request, merge, read_arguments
+
+HELP = """\
+usage: interlingua {command} [--config FILE]... [--ADDRESS VALUE]... [--print_config]
+
+  --config FILE            a configuration; several are merged in order: mappings key by key, a changed class_path
+                           drops its init_args, null removes, everything else is replaced. A name such as
+                           configs/pretrain/NAME.yaml that is not in this folder is looked up in the installation
+  --ADDRESS VALUE          change one value: --trainer.max_steps 1000, --model.objectives.mlm.rate 0.4
+  --ckpt_path FILE         {ckpt_path}
+  --print_config           print the resolved configuration, build nothing
+  --help CLASS_PATH        what a class can be told, such as --help lightning.pytorch.Trainer
+
+  seed_everything          seed of everything random (0)
+  model, data              class_path, and init_args: what --help CLASS_PATH lists
+  trainer                  Lightning's Trainer; most used:
+    max_steps              optimiser steps
+    val_check_interval     optimiser steps between two validations
+    default_root_dir       where logs, checkpoints and config.yaml go (runs/default)
+    precision              32-true, bf16-mixed, ...
+    devices, strategy      2 and ddp: two processes
+    callbacks, logger      class_path and init_args each
+"""
+
+CKPT_PATH = {True: "resume this run", False: "weights to use; without --config, with the checkpoint's own configuration"}
+
+
+def fit(argv: Sequence[str]) -> int:
+    """Train."""
+    return run("fit", argv)
+
+
+def validate(argv: Sequence[str]) -> int:
+    """Measure on the validation data."""
+    return run("validate", argv)
+
+
+def test(argv: Sequence[str]) -> int:
+    """Measure on the test data."""
+    return run("test", argv)
+
+
+def predict(argv: Sequence[str]) -> int:
+    """Run the model's predictions over the data."""
+    return run("predict", argv)
+
+
+def run(command: str, argv: Sequence[str]) -> int:
+    """Read the arguments and run the command.
+
+    Args:
+        command: `fit`, `validate`, `test` or `predict`.
+        argv: Arguments after the command.
+
+    Returns:
+        Exit status: 2 where the arguments or the configuration are wrong.
+    """
+    if argv and argv[0] in ("--help", "-h"):
+        return show_help(command, argv[1:])
+    try:
+        start(command, read_arguments(argv))
+    except ConfigurationError as error:
+        print(f"interlingua {command}: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
+def start(command: str, request: Request) -> None:
+    """Check, build and run.
+
+    Raises:
+        ConfigurationError: Before anything is built.
+    """
+    configuration = under_checkpoint(command, request.configuration)
+    if os.getcwd() not in sys.path:
+        sys.path.append(os.getcwd())  # classes of one's own project
+    from .trainer import Command, ConfigurationShown, quiet  # Lightning takes seconds to import
+
+    with quiet(command), suppress(ConfigurationShown):
+        Command(command, configuration, request.print_config)
+
+
+def under_checkpoint(command: str, configuration: dict[str, Any]) -> dict[str, Any]:
+    """What was asked for, laid over the configuration of the checkpoint that is measured.
+
+    A resumed run says everything itself. A measured checkpoint brings its own model, so that numbers that were linked
+    from its training data hold; of the trainer it brings nothing but its folder.
+    """
+    path = configuration.get("ckpt_path")
+    if path is None:
+        return configuration
+    if not os.path.exists(path):
+        raise ConfigurationError(f"--ckpt_path {path}: no such file in {os.getcwd()}")
+    if command == "fit" or os.path.isdir(path):  # sharded checkpoints are folders
+        return configuration
+    from .checkpoints import CONFIGURATION, read_checkpoint
+
+    kept = read_checkpoint(path).get(CONFIGURATION, {})
+    base = {key: kept[key] for key in ("seed_everything", "model", "data") if key in kept}
+    if "default_root_dir" in kept.get("trainer", {}):
+        base["trainer"] = {"default_root_dir": kept["trainer"]["default_root_dir"]}
+    return merge(base, configuration)
+
+
+def show_help(command: str, classes: Sequence[str]) -> int:
+    """Print what the command takes, or what one class can be told."""
+    if not classes:
+        print(HELP.format(command=command, ckpt_path=CKPT_PATH[command == "fit"]), end="")
+        return 0
+    from jsonargparse import ArgumentParser
+
+    from .checking import import_class
+
+    parser = ArgumentParser(prog=classes[0], usage="class_path and init_args", add_help=False)
+    parser.add_class_arguments(import_class("--help", classes[0]), fail_untyped=False)
+    parser.print_help()
+    return 0
