@@ -8,5 +8,9 @@ packages = [name for folder in FOLDERS for name in (folder, *(f"{folder}.{sub}" 
 setup(
     packages=["interlingua", *(f"interlingua.{name}" for name in packages)],
     package_dir={"interlingua": "interlingua", **{f"interlingua.{folder}": folder for folder in FOLDERS}},
-    package_data={"interlingua": ["py.typed"], "": ["*.yaml", "*.html", "NOTICE", "*.webp", "*.json.gz"]},
+    package_data={
+        "interlingua": ["py.typed"],
+        "interlingua.configs": ["**/*.yaml"],
+        "": ["*.html", "NOTICE", "*.webp", "*.json.gz"],
+    },
 )

@@ -15,8 +15,9 @@ install_import_hook("interlingua", "beartype.beartype")
 
 @pytest.fixture(scope="session")
 def data() -> Path:
-    """The development data (INTERLINGUA_DATA); tests that need it are skipped without, and must run in CI."""
+    """The development data (INTERLINGUA_DATA); tests that need it are skipped without, and fail in CI."""
     folder = os.environ.get("INTERLINGUA_DATA")
     if folder is None:
-        pytest.skip("INTERLINGUA_DATA is not set: no development data")
+        refuse = pytest.fail if os.environ.get("INTERLINGUA_DATA_REQUIRED") else pytest.skip
+        refuse("INTERLINGUA_DATA is not set: no development data")
     return Path(folder)
