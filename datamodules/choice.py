@@ -1,6 +1,6 @@
 """Which text of a sample is read, and which other text stands beside it as its translation."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from .sample import Caption
@@ -48,17 +48,16 @@ class TranslationChoice(TextChoice):
 
 
 def choose(
-    texts: Iterable[Caption], text: TextChoice, translation: TranslationChoice | None, luck: Sequence[float]
+    texts: Sequence[Caption], text: TextChoice, translation: TranslationChoice | None, luck: Sequence[float]
 ) -> tuple[Caption, Caption | None] | None:
     """One text of a sample, and its translation where one is asked for; None where the sample has none such.
 
     Args:
-        texts: All texts of the sample; blank ones are never chosen.
+        texts: All texts of the sample.
         text: What may be the text.
         translation: What may stand beside it; None: nothing does.
         luck: Four numbers in [0, 1) that decide.
     """
-    texts = [caption for caption in texts if caption.text.strip()]
     options = [caption for caption in texts if text.takes(caption)]
     if translation is None:
         return (_pick(options, text, luck[0], luck[1]), None) if options else None
@@ -70,7 +69,7 @@ def choose(
     return chosen, _pick(partners(chosen), translation, luck[2], luck[3])
 
 
-def _partners(texts: list[Caption], translation: TranslationChoice) -> Callable[[Caption], list[Caption]]:
+def _partners(texts: Sequence[Caption], translation: TranslationChoice) -> Callable[[Caption], list[Caption]]:
     taken = [caption for caption in texts if translation.takes(caption)]
 
     def of(text: Caption) -> list[Caption]:

@@ -19,7 +19,6 @@ from .filtering import TextRows
 from .sample import BadSampleError
 from .shards.fields import FieldMap
 from .shards.reader import ShardSet
-from .source import drop_empty_texts
 from .steps import Reading, load
 
 
@@ -184,8 +183,7 @@ def read_texts(name: str, shards: ShardSet, tokenizer: Tokenizer, max_tokens: in
         return Reading(None, [], faults)
     texts, languages = [caption.text for caption in captions], [caption.language for caption in captions]
     text = collate_text(texts, languages, tokenizer, max_tokens)
-    reading = Reading(identify(name, items, numbers[slots])._replace(text=text), slots, faults)
-    return drop_empty_texts(reading, lambda slot: shards.find(owners[slot]))
+    return Reading(identify(name, items, numbers[slots])._replace(text=text), slots, faults)
 
 
 def identify(name: str, items: list[int], numbers: np.ndarray) -> Batch:

@@ -1,6 +1,6 @@
 """One source: what is read of its samples, and from numbers of samples to a batch."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -10,7 +10,7 @@ from jaxtyping import Int64, UInt8
 from torch import Tensor
 
 from ..modalities.augmentation import ImageTransform
-from ..modalities.batch import Batch, Fault, Image, Text, take
+from ..modalities.batch import Batch, Fault, Image, Text
 from ..modalities.chance import chance, salt, uniform
 from ..modalities.image import BadImageError, collate_images, decode_image
 from ..modalities.text import collate_text
@@ -157,8 +157,7 @@ class Reader:
         if not rows:
             return Reading(None, [], faults)
         item = torch.tensor([row.item for row in rows])
-        batch = self._collate(rows, Batch(self.name, item, sample[slots], epoch[slots]))
-        return drop_empty_texts(Reading(batch, slots, faults), lambda slot: self.shards.find(int(sample[slot])))
+        return Reading(self._collate(rows, Batch(self.name, item, sample[slots], epoch[slots])), slots, faults)
 
     def _read_row(self, number: int, luck: Sequence[float], crop: int | None) -> Row:
         sample = self.shards.read(number, image=self.source.image is not None)
@@ -190,26 +189,6 @@ class Reader:
             return None
         texts, languages = [caption.text for caption in there], [caption.language for caption in there]
         return collate_text(texts, languages, self.tokenizer, self.max_tokens)
-
-
-def drop_empty_texts(reading: Reading, find: Callable[[int], tuple[str, str]]) -> Reading:
-    """Texts of which normalisation left nothing are faults, found only now, since all of a batch are normalised at once.
-
-    Args:
-        reading: Rows with their texts as tokens.
-        find: Shard and key of a slot.
-    """
-    batch = reading.batch
-    full = torch.ones(len(reading.slots), dtype=torch.bool)
-    for text in () if batch is None else (batch.text, batch.translation):
-        full = full if text is None else full & text.present.any(dim=1)
-    if batch is None or full.all():
-        return reading
-    slots = [slot for slot, keep in zip(reading.slots, full.tolist(), strict=True) if keep]
-    faults = [
-        Fault("empty text", *find(slot), "nothing is left after normalisation") for slot in reading.slots if slot not in slots
-    ]
-    return Reading(take(batch, full) if slots else None, slots, [*reading.faults, *faults])
 
 
 def find_samples(source: Source, shards: ShardSet) -> tuple[Int64[np.ndarray, "N"], str]:

@@ -149,7 +149,13 @@ def load(
         multiprocessing_context=start_method if workers else None,
         pin_memory=pin,
         generator=torch.Generator(),
+        collate_fn=as_is,  # the default makes lists of tuples
     )
+
+
+def as_is(item: Step) -> Step:
+    """An item is a whole step already."""
+    return item
 
 
 class Tallied:

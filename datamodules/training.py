@@ -59,6 +59,8 @@ class Shards(LightningDataModule):
         self.workers, self.start_method = workers, start_method
         self.readers: list[Reader] = []
         self.validation_readers: list[Reader] = []
+        if not self.validation:
+            self.val_dataloader = super().val_dataloader  # as if not written: Lightning then skips validation
 
     def prepare_data(self) -> None:
         """Index the shards, once for all processes of a machine."""
@@ -103,10 +105,8 @@ class Shards(LightningDataModule):
         loader = load(steps, StepNumbers(lambda: trainer.global_step), self.workers, self._pin, self.start_method)
         return Tallied(loader, FaultTally("training", self.max_bad_share))
 
-    def val_dataloader(self) -> Batches | list:
-        """All validation batches of this process; an empty list where nothing is validated on."""
-        if not self.validation_readers:
-            return []
+    def val_dataloader(self) -> Batches:
+        """All validation batches of this process: as many as each other has, perhaps with an empty one at the end."""
         parts = [part for reader in self.validation_readers for part in cut(reader)]
         dealt = Dealt(parts, self.trainer.global_rank, self.trainer.world_size)
         loader = load(dealt, None, self.workers, self._pin, self.start_method)
