@@ -66,19 +66,19 @@ def hide_tokens(text: Text, seed: Int64[Tensor, "B"], hiding: Hiding, vocabulary
         hiding: How.
         vocabulary: Replacements are drawn from all of it but the control tokens.
     """
+    before = torch.zeros_like(text.present) if text.hidden is None else text.hidden
     places = text.present.nonzero(as_tuple=True)
     pieces = _read_pieces(text, seed, places)
     chosen, unit = SCHEMES[hiding.scheme](pieces, hiding.rate)
-    chosen = chosen & pieces.ordinary
-    hidden = torch.zeros_like(text.present) if text.hidden is None else text.hidden
-    chosen = chosen & ~hidden[places]
-    read = text.read[places]
-    fate = uniform(pieces.seed, FATE, unit)
-    shown = torch.where(fate < hiding.keep + hiding.random, _draw_entries(pieces, vocabulary), vocabulary.mask)
-    shown = torch.where(chosen & (fate >= hiding.keep), shown, read)
+    chosen = (chosen & pieces.ordinary & ~before[places]).nonzero()[:, 0]
+    places = tuple(place[chosen] for place in places)
+    own, read = pieces.seed[chosen], text.read[places]
+    fate = uniform(own, FATE, unit[chosen])
+    entries = _draw_entries(own, pieces.position[chosen], vocabulary)
+    shown = torch.where(fate < hiding.keep + hiding.random, entries.to(read.dtype), vocabulary.mask)
     return text._replace(
-        shown=text.read.index_put(places, shown.to(text.tokens.dtype)),
-        hidden=hidden.index_put(places, hidden[places] | chosen),
+        shown=text.read.index_put(places, torch.where(fate < hiding.keep, read, shown)),
+        hidden=before.index_put(places, torch.ones_like(chosen, dtype=torch.bool)),
     )
 
 
@@ -152,9 +152,9 @@ def span_starts(rate: float) -> float:
     return high if rate > 0 else 0.0
 
 
-def _draw_entries(pieces: Pieces, vocabulary: Vocabulary) -> Int64[Tensor, "T"]:
+def _draw_entries(seed: Int64[Tensor, "H"], position: Int[Tensor, "H"], vocabulary: Vocabulary) -> Int64[Tensor, "H"]:
     """Ordinary vocabulary entries, each as likely as any other, wherever the control tokens stand."""
-    entry = pick(vocabulary.size - len(vocabulary.controls), pieces.seed, ENTRY, pieces.position)
+    entry = pick(vocabulary.size - len(vocabulary.controls), seed, ENTRY, position)
     for control in vocabulary.controls:  # ascending: each one moves the entries from it on by one
         entry = entry + (entry >= control)
     return entry
