@@ -20,8 +20,6 @@ def pool(states: Float[Tensor, "B L D"], present: Bool[Tensor, "B L"], how: Pool
     if how == "mean":
         weights = present.to(states.dtype)
         return torch.einsum("bld,bl->bd", states, weights) / weights.sum(1, keepdim=True).clamp_min(1)
-    if how != "first":
-        raise ValueError(f"pooling must be 'mean' or 'first', found {how!r}")
     if present.shape[1] == 0:
         return states.new_zeros(states.shape[0], states.shape[2])
     first = present.int().argmax(dim=1)

@@ -76,6 +76,12 @@ class Pretraining(lightning.LightningModule):
                     f"the tokenizer knows {known} languages, the encoder's table has {read} rows; set `languages: {known}`"
                 )
 
+        self.optimization.stop_gradients(self)  # before several ranks wrap the module
+
+    def on_train_batch_start(self, step: Step, index: int) -> None:
+        if self.optimization.frozen:  # whoever called `.train()` woke the frozen parts' dropout
+            self.optimization.freeze(self)
+
     def configure_optimizers(self):
         return self.optimization.configure(self, self.trainer.max_steps)
 
@@ -85,7 +91,7 @@ class Pretraining(lightning.LightningModule):
         with model.no_sync() if hasattr(model, "no_sync") else nullcontext():
             losses, counts = self.backward_step(step)
         sum_gradients(self.parameters())
-        norm = clip_gradients(self.parameters(), self.optimization.max_gradient_norm)
+        norm = clip_gradients(self.named_parameters(), self.optimization.max_gradient_norm)
         optimizer.step()
         optimizer.zero_grad()
         self.lr_schedulers().step()

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from ..modalities.batch import Batch
 from ..modalities.chance import chance
@@ -22,7 +22,7 @@ from .objectives.rows import join_rows
 from .passes import Pass
 from .ranks import gather_batch, gather_rows
 
-Objectives = Mapping[str, Objective]
+Objectives = Mapping[str, Objective] | nn.ModuleDict
 
 
 class Reading(NamedTuple):
@@ -65,7 +65,7 @@ def count_readings(readings: Sequence[Reading], objectives: Objectives, device: 
 class Scales(NamedTuple):
     """What a summed loss is multiplied by before it goes backward, and which objectives have anything to score anywhere."""
 
-    factor: Mapping[str, Tensor]
+    factor: Mapping[str, float]
     active: frozenset[str]
 
 
@@ -130,7 +130,7 @@ def read_backward(
 
 
 def _differentiate(
-    objective: Objective, rows: list[Embeddings], factor: Tensor, backward: Callable[[Tensor], None]
+    objective: Objective, rows: list[Embeddings], factor: float, backward: Callable[[Tensor], None]
 ) -> tuple[Loss, list[Embeddings]]:
     """The contrast of all micro-batches, and its gradient with respect to the embeddings of each."""
     left = torch.cat([one.left for one in rows]).requires_grad_()
@@ -144,9 +144,9 @@ def _differentiate(
 
 def _contrast(objective: Objective, own: Embeddings) -> Loss:
     """A coupled objective's loss of this rank's rows against the rows of all ranks."""
-    left, start = gather_rows(own.left)
-    every = Embeddings(left, gather_rows(own.right)[0], gather_rows(own.identity)[0])
-    return objective.contrast(own, every, start)
+    both, start = gather_rows(torch.cat([own.left, own.right], dim=1))  # at once: one order of backward on all ranks
+    left, right = both.split([own.left.shape[1], own.right.shape[1]], dim=1)
+    return objective.contrast(own, Embeddings(left, right, gather_rows(own.identity)[0]), start)
 
 
 def _add(before: Loss | None, loss: Loss) -> Loss:

@@ -1,0 +1,77 @@
+"""How every benchmark here measures: contenders in one process, interleaved, by CPU time, as ratios.
+
+The order is reversed from round to round, so that warmth and noise fall on all alike; a ratio is the median over rounds of
+the ratios within a round. Memory is the peak of a fresh process above its imports.
+"""
+
+import ctypes
+import json
+import platform
+import resource
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import torch
+
+
+def interleave(contenders: Mapping[str, Callable[[], None]], rounds: int) -> dict[str, list[float]]:
+    """CPU seconds of each contender in each round, after one unmeasured call of each."""
+    for run in contenders.values():
+        run()
+    seconds: dict[str, list[float]] = {name: [] for name in contenders}
+    for number in range(rounds):
+        names = list(contenders)
+        for name in names if number % 2 == 0 else reversed(names):
+            start = time.process_time()
+            contenders[name]()
+            seconds[name].append(time.process_time() - start)
+            print(f"  round {number + 1} of {rounds}: {name} {seconds[name][-1]:.2f} s", file=sys.stderr)
+    return seconds
+
+
+def ratio(slow: list[float], fast: list[float]) -> float:
+    """Median over rounds of how many times faster the second is."""
+    return statistics.median(one / other for one, other in zip(slow, fast, strict=True))
+
+
+def matmul_rate(rows: int, inner: int, columns: int, repeats: int = 20) -> float:
+    """Floating-point operations a CPU second of a plain float32 matrix product of this shape; best of the repeats."""
+    left, right = torch.randn(rows, inner), torch.randn(inner, columns)
+    out = torch.empty(rows, columns)
+    best = float("inf")
+    for _ in range(repeats):
+        start = time.process_time()
+        torch.mm(left, right, out=out)
+        best = min(best, time.process_time() - start)
+    return 2 * rows * inner * columns / best
+
+
+def tune_allocator() -> None:
+    """Keep freed memory for the next step instead of giving it back page by page (glibc; says so where it cannot)."""
+    if platform.libc_ver()[0] != "glibc":
+        print("allocator tuning needs glibc; running without", file=sys.stderr)
+        return
+    library = ctypes.CDLL(None)
+    m_mmap_max, m_trim_threshold = -4, -1
+    library.mallopt(m_mmap_max, 0)
+    library.mallopt(m_trim_threshold, 2**31 - 1)
+
+
+def resident() -> float:
+    """Peak memory of this process so far, in MiB."""
+    status = Path("/proc/self/status")
+    if status.exists():  # what `getrusage` says on Linux includes the peak of the process that started this one
+        return next(int(line.split()[1]) for line in status.read_text().splitlines() if line.startswith("VmHWM")) / 2**10
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak / 2**20 if sys.platform == "darwin" else peak / 2**10
+
+
+def memory_of(script: str, *arguments: str) -> float:
+    """MiB above its imports at the peak of a fresh process that prints `{"memory": ...}` as its last line."""
+    command = [sys.executable, str(Path(script).resolve()), *arguments]
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    return json.loads(done.stdout.splitlines()[-1])["memory"]

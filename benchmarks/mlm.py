@@ -1,0 +1,236 @@
+"""Masked language modelling: a training step of ours against Hugging Face's, with the same weights, batch and marks.
+
+    python benchmarks/mlm.py --vocabulary 32k
+    python benchmarks/mlm.py --vocabulary 250k --tuned
+
+12 layers x 256, 4 heads, feed-forward 1024, dropout 0, lengths log-normal (median 24, sigma 0.7, 6 to 128), 15 % hidden,
+fused AdamW on all sides, one thread. Two peers: Hugging Face as it comes (padded batch, logits everywhere), and a strong
+one made by hand (sorted by length into 4 micro-batches, logits for hidden positions only). Losses are compared first.
+"""
+
+import argparse
+import json
+
+import torch
+import torch.nn.functional as F
+import transformers
+from measure import interleave, matmul_rate, memory_of, ratio, resident, tune_allocator
+
+from interlingua.modalities.batch import Batch, Text, number_positions, take
+from interlingua.modalities.vocabulary import Vocabulary
+from interlingua.models.embeddings import TextEmbeddings
+from interlingua.models.towers import TextTower
+from interlingua.models.transformer import Transformer
+from interlingua.tasks.objectives.masked_language import MaskedLanguage
+
+WIDTH, LAYERS, HEADS, INNER, LONGEST = 256, 12, 4, 1024, 128
+SIZES = {"32k": (32_000, 64), "250k": (250_002, 16)}
+"""Vocabulary and batch."""
+
+
+def make_batch(vocabulary: int, size: int, seed: int = 0) -> Batch:
+    """Texts of random tokens with lengths as real ones have; padded on the right."""
+    generator = torch.Generator().manual_seed(seed)
+    lengths = (24 * torch.exp(0.7 * torch.randn(size, generator=generator))).round().clamp(6, LONGEST).long()
+    present = torch.arange(int(lengths.max()))[None] < lengths[:, None]
+    tokens = torch.randint(5, vocabulary, present.shape, generator=generator) * present
+    position = number_positions(present)
+    ends = (position == 0) | (position == lengths[:, None] - 1)
+    word = torch.where(present & ~ends, position, -1)
+    zeros = torch.zeros_like(tokens)
+    numbers = torch.arange(size)
+    text = Text(tokens, present, zeros, word, zeros, zeros, position)
+    return Batch("texts", numbers, numbers, torch.zeros_like(numbers), text=text)
+
+
+class Peer:
+    """Hugging Face's BERT for masked language modelling."""
+
+    def __init__(self, vocabulary: int):
+        torch.manual_seed(0)
+        config = transformers.BertConfig(
+            vocab_size=vocabulary,
+            hidden_size=WIDTH,
+            num_hidden_layers=LAYERS,
+            num_attention_heads=HEADS,
+            intermediate_size=INNER,
+            max_position_embeddings=LONGEST,
+            hidden_dropout_prob=0.0,
+            attention_probs_dropout_prob=0.0,
+        )
+        self.model = transformers.BertForMaskedLM(config).train()
+        self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=1e-4, fused=True)
+
+    def loss(self, text: Text) -> torch.Tensor:
+        labels = text.tokens.where(text.hidden, -100)
+        return self.model(input_ids=text.read, attention_mask=text.present.long(), labels=labels).loss
+
+    def hidden_loss(self, text: Text, count: int) -> torch.Tensor:
+        """The same loss with logits for hidden positions only."""
+        states = self.model.bert(input_ids=text.read, attention_mask=text.present.long()).last_hidden_state
+        scores = self.model.cls(states[text.hidden])
+        return F.cross_entropy(scores, text.tokens[text.hidden], reduction="sum") / count
+
+    def step(self, text: Text) -> None:
+        self.loss(text).backward()
+        self._update()
+
+    def strong_step(self, parts: list[Text], count: int) -> None:
+        for part in parts:
+            self.hidden_loss(part, count).backward()
+        self._update()
+
+    def _update(self) -> None:
+        self.optimizer.step()
+        self.optimizer.zero_grad()
+
+
+class Ours:
+    """Our text tower and objective, with the peer's weights."""
+
+    def __init__(self, vocabulary: int, peer: Peer | None = None):
+        embeddings = TextEmbeddings(Vocabulary(vocabulary), WIDTH, LONGEST, segments=2, dropout=0.0, epsilon=1e-12)
+        self.tower = TextTower(embeddings, Transformer(WIDTH, LAYERS, HEADS, INNER, dropout=0.0, epsilon=1e-12))
+        self.objective = MaskedLanguage()
+        self.objective.connect(self.tower)
+        self.objective.head.norm.eps = 1e-12  # as BERT's
+        if peer is not None:
+            copy_weights(peer.model, self.tower, self.objective)
+        parameters = [*self.tower.parameters(), *self.objective.parameters()]
+        self.optimizer = torch.optim.AdamW(parameters, lr=1e-4, fused=True)
+
+    def loss(self, marked: Batch) -> torch.Tensor:
+        loss = self.objective.loss(self.objective.read(self.tower, marked), marked)
+        return loss.total / loss.count
+
+    def step(self, marked: Batch) -> None:
+        self.loss(marked).backward()
+        self.optimizer.step()
+        self.optimizer.zero_grad()
+
+
+@torch.no_grad()
+def copy_weights(model: transformers.BertForMaskedLM, tower: TextTower, objective: MaskedLanguage) -> None:
+    """Give our tower and head the weights of Hugging Face's."""
+    theirs = dict(model.named_parameters())
+    tables = {"tokens": "word_embeddings", "positions": "position_embeddings", "segments": "token_type_embeddings"}
+    for name, other in tables.items():
+        getattr(tower.embeddings, name).weight.copy_(theirs[f"bert.embeddings.{other}.weight"])
+    head, prefix = objective.head, "cls.predictions."
+    for end in ("weight", "bias"):
+        getattr(tower.embeddings.norm, end).copy_(theirs[f"bert.embeddings.LayerNorm.{end}"])
+        getattr(head.dense, end).copy_(theirs[f"{prefix}transform.dense.{end}"])
+        getattr(head.norm, end).copy_(theirs[f"{prefix}transform.LayerNorm.{end}"])
+        for number, block in enumerate(tower.transformer.blocks):
+            layer = f"bert.encoder.layer.{number}."
+            joined = [theirs[f"{layer}attention.self.{name}.{end}"] for name in ("query", "key", "value")]
+            getattr(block.attention.inward, end).copy_(torch.cat(joined))
+            for part, other in {
+                block.attention.outward: "attention.output.dense",
+                block.attention_norm: "attention.output.LayerNorm",
+                block.feed_forward.inward: "intermediate.dense",
+                block.feed_forward.outward: "output.dense",
+                block.feed_forward_norm: "output.LayerNorm",
+            }.items():
+                getattr(part, end).copy_(theirs[f"{layer}{other}.{end}"])
+    head.bias.copy_(theirs[f"{prefix}bias"])
+
+
+def by_length(text: Text, parts: int) -> list[Text]:
+    """The strong peer's micro-batches: sorted by length, each cut to its longest."""
+    order = text.present.sum(1).argsort()
+    pieces = []
+    for rows in order.chunk(parts):
+        piece = take(text, rows)
+        longest = int(piece.present.sum(1).max())
+        pieces.append(Text(*(field[:, :longest] for field in piece)))
+    return pieces
+
+
+def useful_operations(text: Text, vocabulary: int) -> float:
+    """Multiplications and additions of a step that no method can leave out: present tokens, hidden logits, three passes."""
+    lengths = text.present.sum(1).double()
+    linear = lengths.sum() * LAYERS * 2 * (4 * WIDTH**2 + 2 * WIDTH * INNER)
+    attention = (lengths**2).sum() * LAYERS * 4 * WIDTH
+    head = text.hidden.sum() * 2 * (WIDTH * vocabulary + WIDTH**2)
+    return float(3 * (linear + attention + head))
+
+
+def compare(name: str, rounds: int, tuned: bool) -> dict[str, float]:
+    vocabulary, size = SIZES[name]
+    if tuned:
+        tune_allocator()
+    batch = make_batch(vocabulary, size)
+    peer = Peer(vocabulary)
+    ours = Ours(vocabulary, peer)
+    marked = ours.objective.mark(batch)
+    text, count = marked.text, int(marked.text.hidden.sum())
+    parts = by_length(text, 4)
+    with torch.no_grad():
+        losses = [peer.loss(text), sum(peer.hidden_loss(part, count) for part in parts), ours.loss(marked)]
+    if max(losses) - min(losses) > 1e-5:
+        raise SystemExit(f"the losses differ, so the times would mean nothing: {[float(loss) for loss in losses]}")
+    contenders = {
+        "peer": lambda: peer.step(text),
+        "strong peer": lambda: peer.strong_step(parts, count),
+        "ours": lambda: ours.step(marked),
+    }
+    seconds = interleave(contenders, rounds)
+    rate = matmul_rate(2048, WIDTH, INNER)
+    best = sorted(seconds["ours"])[len(seconds["ours"]) // 2]
+    return {
+        "loss": float(losses[0]),
+        "against peer": ratio(seconds["peer"], seconds["ours"]),
+        "against strong peer": ratio(seconds["strong peer"], seconds["ours"]),
+        "share of GEMM rate": useful_operations(text, vocabulary) / best / rate,
+        "GEMM GFLOP/s": rate / 1e9,
+        "filled": float(text.present.float().mean()),
+    }
+
+
+def measure_memory(name: str, contender: str) -> float:
+    """MiB that two steps of one contender take above the imports; in a process of its own."""
+    vocabulary, size = SIZES[name]
+    before = resident()
+    batch = make_batch(vocabulary, size)
+    if contender == "ours":
+        ours = Ours(vocabulary)
+        marked = ours.objective.mark(batch)
+        steps = [lambda: ours.step(marked)] * 2
+    else:
+        objective = MaskedLanguage()
+        objective.connect(TextTower(TextEmbeddings(Vocabulary(vocabulary), 8, 8), Transformer(8, 1, 1)))
+        text = objective.mark(batch).text
+        peer = Peer(vocabulary)
+        if contender == "peer":
+            steps = [lambda: peer.step(text)] * 2
+        else:
+            parts, count = by_length(text, 4), int(text.hidden.sum())
+            steps = [lambda: peer.strong_step(parts, count)] * 2
+    for step in steps:
+        step()
+    return resident() - before
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--vocabulary", choices=SIZES, default="32k", help="vocabulary (and batch) of the comparison")
+    parser.add_argument("--rounds", type=int, default=5, help="interleaved rounds; ratios are medians over them")
+    parser.add_argument("--tuned", action="store_true", help="tune glibc's allocator, on all sides alike")
+    parser.add_argument("--memory-of", choices=("peer", "strong", "ours"), help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    torch.set_num_threads(1)
+    if arguments.memory_of:
+        print(json.dumps({"memory": measure_memory(arguments.vocabulary, arguments.memory_of)}))
+        return
+    found = compare(arguments.vocabulary, arguments.rounds, arguments.tuned)
+    for contender in ("peer", "strong", "ours"):
+        found[f"MiB, {contender}"] = memory_of(__file__, "--vocabulary", arguments.vocabulary, "--memory-of", contender)
+    found["memory against peer"] = found["MiB, peer"] / found["MiB, ours"]
+    print(f"MLM-{arguments.vocabulary}{', allocator tuned' if arguments.tuned else ''}")
+    for key, value in found.items():
+        print(f"  {key:22} {value:10.2f}")
+
+
+if __name__ == "__main__":
+    main()
