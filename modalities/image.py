@@ -169,13 +169,13 @@ def _to_bytes(grey: np.ndarray, mode: str, form: str) -> UInt8[np.ndarray, "H W"
     low, high = float(values.min()), float(values.max())
     if not np.isfinite(high - low):
         raise BadImageError("damaged image", "values that are not finite")
-    whites = (1, 255, 65535) if mode == "F" else (255, 65535)
     if mode != "F" and (mode != "I" or form in ("PNG", "PPM")):
-        white = 65535  # declared by the format
+        whites: tuple[float, ...] = (65535,)  # declared by the format
     else:
-        white = next((white for white in whites if low >= 0 and high <= white), None)
+        whites = (1, 255, 65535) if mode == "F" else (255, 65535)
+    white = next((white for white in whites if low >= 0 and high <= white), None)
     if white is None:
-        values, white = values - low, high - low or 1
+        values, white = values - low, high - low or 1.0
     return np.rint(values * (255 / white)).astype(np.uint8)
 
 
