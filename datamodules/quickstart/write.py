@@ -16,7 +16,8 @@ training picture that shows what a novel one shows is dropped: the flags of Norw
 import gzip
 import io
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -25,9 +26,10 @@ import numpy as np
 
 from ...modalities.normalization import normalize
 from ..sample import Caption
-from ..shards.writer import ShardWriter
+from ..shards.writer import ShardWriter, prepare_folder
 
 SPLITS = ("train", "validation", "test")
+FOLDERS = ("train/pictures", "train/names", "train/captions", "validation", "test")
 SAME_PICTURE = 6.0
 """Root mean square difference (of 255) below which two pictures are one drawing. In the data there is nothing between
 4.9 (the flags of Diego Garcia and the British Indian Ocean Territory) and 7.5 (loudspeakers of low and medium volume)."""
@@ -103,9 +105,10 @@ def close_leaks(emoji: Sequence[Emoji]) -> tuple[list[Emoji], Dropped]:
     kept, names, keywords = [], 0, 0
     for one in emoji:
         if one.split == "train":
-            leaks = [text.role for text in one.texts if fold(text.text) in novel]
-            names, keywords = names + leaks.count("name"), keywords + leaks.count("keyword")
-            kept.append(one._replace(texts=tuple(text for text in one.texts if fold(text.text) not in novel)))
+            leaks = [fold(text.text) in novel for text in one.texts]
+            lost = Counter(text.role for text, leak in zip(one.texts, leaks, strict=True) if leak)
+            names, keywords = names + lost["name"], keywords + lost["keyword"]
+            kept.append(one._replace(texts=tuple(text for text, leak in zip(one.texts, leaks, strict=True) if not leak)))
     return kept, Dropped(names, keywords, 0)
 
 
@@ -123,18 +126,20 @@ def write_quickstart(folder: Path | str, force: bool = False) -> Dropped:
         FileExistsError: One of the folders is not empty.
     """
     folder = Path(folder)
+    for name in FOLDERS:
+        prepare_folder(folder / name, force)
     emoji, pictures = load_emoji()
     encoded = {one.item: _encode(picture) for one, picture in zip(emoji, pictures, strict=True)}
     training, dropped = close_leaks(emoji)
     shown_elsewhere = novel_pictures(emoji, pictures)
     dropped = dropped._replace(pictures=len(shown_elsewhere))
     shown = [one for one in training if one.item not in shown_elsewhere]
-    _write(folder / "train" / "pictures", _only(shown, languages=["en"]), encoded, force)
-    _write(folder / "train" / "names", training, {}, force)
-    _write(folder / "train" / "captions", shown, encoded, force)
+    _write(folder / "train" / "pictures", _only(shown, languages=["en"]), encoded)
+    _write(folder / "train" / "names", training, {})
+    _write(folder / "train" / "captions", shown, encoded)
     for split in SPLITS[1:]:
         novel = [one for one in emoji if one.split == split]
-        _write(folder / split, _only(novel, roles=["name"]), encoded, force)
+        _write(folder / split, _only(novel, roles=["name"]), encoded)
     (folder / "NOTICE").write_bytes((files(__package__) / "NOTICE").read_bytes())
     about = {"data": "quickstart", "dropped": dropped._asdict()}
     (folder / "about.json").write_text(json.dumps(about, indent=1) + "\n", encoding="utf-8")
@@ -154,8 +159,8 @@ def _only(
             yield one._replace(texts=texts)
 
 
-def _write(folder: Path, emoji, encoded: Mapping[str, bytes], force: bool) -> None:
-    with ShardWriter(folder, samples_per_shard=512, force=force) as writer:
+def _write(folder: Path, emoji: Iterable[Emoji], encoded: Mapping[str, bytes]) -> None:
+    with ShardWriter(folder, samples_per_shard=512) as writer:
         for one in emoji:
             writer.write(one.item, one.texts, one.item, encoded.get(one.item), concept=one.concept)
 

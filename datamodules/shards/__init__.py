@@ -2,5 +2,6 @@
 
 from .fields import FieldMap, TextField
 from .reader import ShardSet, TextTable
+from .writer import ShardWriter
 
-__all__ = ["FieldMap", "ShardSet", "TextField", "TextTable"]
+__all__ = ["FieldMap", "ShardSet", "ShardWriter", "TextField", "TextTable"]

@@ -8,7 +8,7 @@ map declares: such members are counted as unmatched, and a sample with no declar
 import hashlib
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -81,12 +81,12 @@ class FieldMap:
             absent from single samples.
     """
 
-    image: tuple[str, ...] = PICTURES
-    texts: tuple[TextField, ...] = (TextField("json", "texts"),)
+    image: Sequence[str] = PICTURES
+    texts: Sequence[TextField] = (TextField("json", "texts"),)
     item: str = "item"
-    members: tuple[str, ...] = MEMBERS
-    ignore: tuple[str, ...] = ()
-    require: tuple[str, ...] = ()
+    members: Sequence[str] = MEMBERS
+    ignore: Sequence[str] = ()
+    require: Sequence[str] = ()
     known: frozenset[str] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self):
@@ -146,7 +146,7 @@ def read_texts(members: Mapping[str, bytes], records: Mapping[str, Mapping], fie
             language = look_up(record, source.language_path) if source.language_path else source.language
             if not isinstance(language, str):
                 raise BadSampleError("broken text", f"no language at {source.language_path!r} of {source.member}")
-            texts += _collect(look_up(record, source.path), source, language)
+            texts += _collect(look_up(record, source.path), source, language, source.by_language)
         elif source.member in members:
             try:
                 texts.append(Caption(source.language, members[source.member].decode("utf-8-sig").strip(), source.role))
@@ -169,19 +169,32 @@ def look_up(record: Any, path: str) -> Any:
     return record
 
 
-def _collect(value: Any, source: TextField, language: str) -> list[Caption]:
+def _collect(value: Any, source: TextField, language: str, by_language: bool) -> list[Caption]:
     """Captions out of a JSON value; a string is one text, never a list of letters."""
     if value is None:
         return []
-    if isinstance(value, str):
-        return [Caption(language, value.strip(), source.role)]
-    if isinstance(value, list):
-        return [caption for entry in value for caption in _collect(entry, source, language)]
-    if isinstance(value, Mapping) and isinstance(value.get("text"), str):
-        own, role = value.get("lang", language), value.get("role", source.role)
-        if isinstance(own, str) and isinstance(role, str):
-            return [Caption(own, value["text"].strip(), role)]
-    elif isinstance(value, Mapping) and source.by_language:
-        inner = TextField(source.member, source.path, role=source.role)
-        return [caption for own, entry in value.items() for caption in _collect(entry, inner, own)]
-    raise BadSampleError("broken text", f"{source.path!r} of {source.member}: expected texts, found {json.dumps(value)[:80]}")
+    captions: list[Caption] = []
+    for entry in value if isinstance(value, list) else [value]:
+        if isinstance(entry, str):
+            captions.append(Caption(language, entry.strip(), source.role))
+        elif isinstance(entry, Mapping) and isinstance(entry.get("text"), str):
+            captions.append(_collect_record(entry, source, language))
+        elif isinstance(entry, Mapping) and by_language:
+            for own, inner in entry.items():
+                captions += _collect(inner, source, own, by_language=False)
+        else:
+            raise _broken(entry, source)
+    return captions
+
+
+def _collect_record(record: Mapping[str, Any], source: TextField, language: str) -> Caption:
+    """The caption of an object with `text`."""
+    own, role = record.get("lang", language), record.get("role", source.role)
+    if not (isinstance(own, str) and isinstance(role, str)):
+        raise _broken(record, source)
+    return Caption(own, record["text"].strip(), role)
+
+
+def _broken(found: Any, source: TextField) -> BadSampleError:
+    excerpt = json.dumps(found, ensure_ascii=False)[:80]
+    return BadSampleError("broken text", f"{source.path!r} of {source.member}: expected texts, found {excerpt}")

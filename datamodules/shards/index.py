@@ -297,13 +297,11 @@ def map_index(path: Path) -> Index:
     head = read_head(path)
     if head is None:
         raise ValueError(f"{path}: not a shard index of this version; delete it, it is built anew")
-    content = np.asarray(np.memmap(path, mode="r")) if head["samples"] else np.zeros(0, np.uint8)
+    content = np.asarray(np.memmap(path, mode="r"))
     arrays = {}
     for name, (kind, length, offset) in head["layout"].items():
         start = head["arrays_at"] + offset
         arrays[name] = content[start : start + length * np.dtype(kind).itemsize].view(kind)
-    if not head["samples"]:
-        arrays = {name: np.zeros(name.startswith(("first", "key_s")), kind) for name, kind in _TYPES.items()}
     return Index(head, arrays)
 
 

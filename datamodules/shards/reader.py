@@ -101,7 +101,7 @@ class ShardSet:
     def __len__(self) -> int:
         return self._ends[-1] if self._ends else 0
 
-    def read(self, number: int, image: bool = True) -> Sample:
+    def read(self, number: int | np.integer, image: bool = True) -> Sample:
         """One sample, its picture not decoded.
 
         Args:
@@ -131,7 +131,7 @@ class ShardSet:
         """All samples in order; a bad one raises."""
         return (self.read(number) for number in range(len(self)))
 
-    def find(self, number: int) -> tuple[str, str]:
+    def find(self, number: int | np.integer) -> tuple[str, str]:
         """Shard and key of a sample, for messages."""
         shard, local = self._locate(number)
         return self.shards[shard].path.name, _key(self._shard(shard)[1], local)
@@ -204,11 +204,11 @@ class ShardSet:
         self.__dict__.update(state)
         self._open = OrderedDict()
 
-    def _locate(self, number: int) -> tuple[int, int]:
+    def _locate(self, number: int | np.integer) -> tuple[int, int]:
         if not 0 <= number < len(self):
             raise IndexError(f"sample {number}: these shards have samples 0 to {len(self) - 1}")
         shard = bisect_right(self._ends, number)
-        return shard, number - (self._ends[shard - 1] if shard else 0)
+        return shard, int(number) - (self._ends[shard - 1] if shard else 0)
 
     def _shard(self, shard: int) -> tuple[int, Index]:
         """Descriptor and index of a shard; the one unused for longest is closed for it."""

@@ -123,7 +123,9 @@ def _fonts() -> list[tuple[str, frozenset[int]]]:
     plain = [
         font
         for font in fontManager.ttflist
-        if font.style == "normal" and font.weight in (400, "normal", "regular") and "Mono" not in font.name
+        if font.style == "normal"
+        and font.weight in (400, "normal", "regular")
+        and not any(word in font.name for word in ("Mono", "Last Resort"))  # the latter has a box for everything
     ]
     plain.sort(key=lambda font: (font.name != "DejaVu Sans", "Sans" not in font.name, font.name, font.fname))
     return [(font.fname, frozenset(FT2Font(font.fname).get_charmap())) for font in plain]

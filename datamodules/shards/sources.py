@@ -78,8 +78,8 @@ def read_csv(file: Path, language: str, pictures: Path | None, skipped: Counter[
         rows = csv.DictReader(lines, strict=True)
         columns = list(rows.fieldnames or [])
         languages = _check_header(file, columns)
-        for row in _csv_rows(file, rows):
-            where = f"{file}, line {rows.line_num}"
+        for row in _csv_rows(lines, rows):
+            where = f"{file}, line {lines.number}"
             if None in row or None in row.values():
                 found = len(columns) + len(row[None]) if None in row else sum(value is not None for value in row.values())
                 raise ValueError(f"{where}: found {found} columns, the header has {len(columns)}; quote texts that have commas")
@@ -139,11 +139,13 @@ def _check_header(file: Path, columns: list[str]) -> dict[str, str]:
     return languages
 
 
-def _csv_rows(file: Path, rows: csv.DictReader) -> Iterator[dict[str, Any]]:
+def _csv_rows(lines: Lines, rows: csv.DictReader) -> Iterator[dict[str, Any]]:
     try:
         yield from rows
     except csv.Error as error:
-        raise ValueError(f"{file}, line {rows.line_num}: {error}; expected comma-separated, texts in double quotes") from None
+        raise ValueError(
+            f"{lines.file}, line {lines.number}: {error}; expected comma-separated, texts in double quotes"
+        ) from None
 
 
 def _parse_line(line: str, where: str) -> Mapping[str, Any]:
@@ -158,6 +160,9 @@ def _parse_line(line: str, where: str) -> Mapping[str, Any]:
 
 def _read_line(record: Mapping[str, Any], language: str, where: str) -> list[Caption]:
     """All texts of a JSON line, blank ones too."""
+    for name in ("src", "tgt", "src_lang", "tgt_lang", "language", "role"):
+        if not isinstance(record.get(name, ""), str):
+            raise ValueError(f"{where}, field {name}: found {record[name]!r}, expected a text")
     code, role = record.get("language", language), record.get("role", "caption")
     if "src" in record or "tgt" in record:
         texts = [Caption(record.get(f"{side}_lang", ""), record.get(side, "").strip(), "sentence") for side in ("src", "tgt")]
