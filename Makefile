@@ -21,7 +21,7 @@ typecheck: .venv/installed-dev
 	rm -rf build/typing
 	mkdir -p build/typing/interlingua
 	for path in interlingua/*.py interlingua/py.typed $(FOLDERS); do ln -s "../../../$$path" build/typing/interlingua/ || exit 1; done
-	cd build/typing && "$(CURDIR)/$(BIN)/python" -m mypy --config-file ../../pyproject.toml -p interlingua
+	cd build/typing && "$(CURDIR)/$(BIN)/python" -m mypy --config-file ../../pyproject.toml
 
 pytest: .venv/installed-dev
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest $(PYTEST_FLAGS)
