@@ -12,23 +12,22 @@ import torch
 from jaxtyping import Float, Float32, Float64, Int
 from torch import Tensor
 
-ROWS = 64  # resamples handled at a time by the median
+ENTRIES = 2**20  # weights handled at a time by the median
 
 
 @lru_cache(maxsize=8)
-def draw(clusters: int, times: int = 2000, seed: int = 0) -> Float32[Tensor, "R C"]:
+def draw(clusters: int, times: int = 1000, seed: int = 0) -> Float32[Tensor, "R C"]:
     """How often each of C clusters is drawn in each of R resamples, with replacement; every row sums to C."""
     generator = torch.Generator().manual_seed(seed)
     drawn = torch.randint(clusters, (times, clusters), generator=generator)
-    return torch.zeros(times, clusters).scatter_add_(1, drawn, torch.ones(1, 1).expand(times, clusters))
+    return torch.zeros(times, clusters).scatter_add_(1, drawn, torch.ones(times, clusters))
 
 
 def means(values: Float[Tensor, "Q M"], cluster: Int[Tensor, "Q"], draws: Float32[Tensor, "R C"]) -> Float64[Tensor, "R M"]:
     """Mean of each of M columns in every resample; NaN in a resample that draws no query at all."""
     terms = torch.cat([values.double(), values.new_ones(len(values), 1, dtype=torch.float64)], dim=1)
     sums = terms.new_zeros(draws.shape[1], terms.shape[1]).index_add_(0, cluster, terms)
-    # float32 would be off by 1e-6: visible where every value is the same.
-    drawn = torch.cat([part.double() @ sums for part in draws.split(ROWS)])
+    drawn = draws.double() @ sums
     return drawn[:, :-1] / drawn[:, -1:]
 
 
@@ -37,8 +36,8 @@ def medians(values: Float[Tensor, "Q"], cluster: Int[Tensor, "Q"], draws: Float3
     order = values.argsort()
     ordered = values[order].double()
     found = []
-    for part in draws.split(ROWS):
-        below = part[:, cluster[order]].double().cumsum(1)
+    for part in draws.split(max(1, ENTRIES // len(values))):
+        below = part[:, cluster[order]].cumsum(1)
         half = below[:, -1:] / 2
         low, high = torch.searchsorted(below, half), torch.searchsorted(below, half, right=True)
         middle = (ordered[low.clamp_max(len(values) - 1)] + ordered[high.clamp_max(len(values) - 1)]) / 2

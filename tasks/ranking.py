@@ -14,7 +14,7 @@ from jaxtyping import Float, Float32, Float64, Int
 from torch import Tensor
 
 TILE_ROWS, TILE_ENTRIES = 128, 2**25
-CACHED_ROWS = 8  # compared twice while they are in the cache
+CACHED_ENTRIES = 2**18  # compared twice while they are in the cache
 
 
 class Ranks(NamedTuple):
@@ -132,9 +132,10 @@ def normalize(vectors: Float[Tensor, "N E"]) -> Float32[Tensor, "N E"]:
 def _count(scores: Float32[Tensor, "T N"], best: Float32[Tensor, "T"]) -> tuple[Int[Tensor, "T"], Int[Tensor, "T"]]:
     """How many scores of each row are higher than the row's best relevant one, and how many are equal to it."""
     # Ones and zeros as floats are exact up to 2^24 entries; booleans cost torch three times as much on a CPU.
-    flags = torch.empty_like(scores[:CACHED_ROWS])
+    rows = max(1, CACHED_ENTRIES // scores.shape[1])
+    flags = torch.empty_like(scores[:rows])
     counts = []
-    for some, limits in zip(scores.split(CACHED_ROWS), best[:, None].split(CACHED_ROWS), strict=True):
+    for some, limits in zip(scores.split(rows), best[:, None].split(rows), strict=True):
         higher = torch.gt(some, limits, out=flags[: len(some)]).sum(1)
         counts.append((higher, torch.eq(some, limits, out=flags[: len(some)]).sum(1)))
     higher, equal = (torch.cat(part).long() for part in zip(*counts, strict=True))
