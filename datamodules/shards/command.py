@@ -44,7 +44,8 @@ def _write_records(records: Iterator[Record], arguments, skipped: Counter[str]) 
     from .progress import track
     from .writer import ShardWriter
 
-    written, languages = 0, Counter()
+    written = 0
+    languages: Counter[str] = Counter()
     with ShardWriter(arguments.out, arguments.name, arguments.samples_per_shard, arguments.resize, arguments.force) as writer:
         for record in track(records, "writing samples"):
             image = None if record.image is None else record.image.read_bytes()

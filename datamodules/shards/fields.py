@@ -177,22 +177,17 @@ def _collect(value: Any, source: TextField, language: str, by_language: bool) ->
     for entry in value if isinstance(value, list) else [value]:
         if isinstance(entry, str):
             captions.append(Caption(language, entry.strip(), source.role))
-        elif isinstance(entry, Mapping) and isinstance(entry.get("text"), str):
-            captions.append(_collect_record(entry, source, language))
-        elif isinstance(entry, Mapping) and by_language:
+        elif isinstance(entry, dict) and isinstance(entry.get("text"), str):
+            own, role = entry.get("lang", language), entry.get("role", source.role)
+            if not (isinstance(own, str) and isinstance(role, str)):
+                raise _broken(entry, source)
+            captions.append(Caption(own, entry["text"].strip(), role))
+        elif isinstance(entry, dict) and by_language:
             for own, inner in entry.items():
                 captions += _collect(inner, source, own, by_language=False)
         else:
             raise _broken(entry, source)
     return captions
-
-
-def _collect_record(record: Mapping[str, Any], source: TextField, language: str) -> Caption:
-    """The caption of an object with `text`."""
-    own, role = record.get("lang", language), record.get("role", source.role)
-    if not (isinstance(own, str) and isinstance(role, str)):
-        raise _broken(record, source)
-    return Caption(own, record["text"].strip(), role)
 
 
 def _broken(found: Any, source: TextField) -> BadSampleError:

@@ -62,7 +62,8 @@ class _Group:
     """Members that stand together under one key."""
 
     def __init__(self, key: str, first: int):
-        self.key, self.first, self.members = key, first, {}
+        self.key, self.first = key, first
+        self.members: dict[str, Member] = {}
         self.fault: tuple[str, str] | None = None
 
 
@@ -189,22 +190,21 @@ class _Table:
     def _append(self, key: str, item: int, image: bool, known: Mapping[str, Member], captions: list[Caption]) -> None:
         columns = self.columns
         columns["first_member"].append(len(columns["offset"]))
-        columns["first_text"].append(len(columns["text_size"]))
+        columns["first_text"].append(len(columns["language"]))
         columns["key_start"].append(len(self.keys))
         self.keys += key.encode("utf-8", "surrogateescape")
         columns["item"].append(item)
         columns["image"].append(image)
-        for name, member in known.items():
-            self.present[name] += 1
-            columns["extension"].append(self._number("extensions", name))
-            columns["offset"].append(member.offset)
-            columns["size"].append(member.size)
-        for caption in captions:
-            columns["language"].append(self._number("languages", caption.language))
-            columns["role"].append(self._number("roles", caption.role))
-
-    def _number(self, kind: str, word: str) -> int:
-        return self.words[kind].setdefault(word, len(self.words[kind]))
+        columns["offset"] += [member.offset for member in known.values()]
+        columns["size"] += [member.size for member in known.values()]
+        self.present.update(known.keys())
+        for kind, column, found in (
+            ("extensions", "extension", list(known)),
+            ("languages", "language", [caption.language for caption in captions]),
+            ("roles", "role", [caption.role for caption in captions]),
+        ):
+            words = self.words[kind]
+            columns[column] += [words.setdefault(word, len(words)) for word in found]
 
     def finish(self, faults: list[tuple[str, str, str]], identity: dict[str, Any]) -> Index:
         """The index of all that was taken in."""

@@ -37,7 +37,7 @@ class TextTable(NamedTuple):
 
 class _Shard(NamedTuple):
     path: Path
-    index: Path
+    index_path: Path
     samples: int
 
 
@@ -82,7 +82,9 @@ class ShardSet:
         self.fields: Counter[str] = Counter()
         self.unmatched: Counter[str] = Counter()
         self.blank = 0
-        languages, roles, faults = set(), set(), []
+        languages: set[str] = set()
+        roles: set[str] = set()
+        faults: list[Fault] = []
         for tar, place in places:
             head = read_head(place)
             if head is None:
@@ -226,7 +228,7 @@ class ShardSet:
         return opened
 
     def _indexes(self) -> Iterator[Index]:
-        return (map_index(shard.index) for shard in self.shards)
+        return (map_index(shard.index_path) for shard in self.shards)
 
     def _gather(self, name: str) -> np.ndarray:
         return np.concatenate([np.array(index.arrays[name]) for index in self._indexes()])

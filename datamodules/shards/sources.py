@@ -81,8 +81,9 @@ def read_csv(file: Path, language: str, pictures: Path | None, skipped: Counter[
         for row in _csv_rows(lines, rows):
             where = f"{file}, line {lines.number}"
             if None in row or None in row.values():
-                found = len(columns) + len(row[None]) if None in row else sum(value is not None for value in row.values())
-                raise ValueError(f"{where}: found {found} columns, the header has {len(columns)}; quote texts that have commas")
+                few = sum(value is not None for value in row.values())
+                count = len(columns) + len(row.popitem()[1]) if None in row else few  # the surplus stands last, under None
+                raise ValueError(f"{where}: found {count} columns, the header has {len(columns)}; quote texts that have commas")
             code = check_language(row.get("language") or language, f"{where}, column language")
             found = {"caption": code} | languages if "caption" in row else languages
             role = row.get("role") or "caption"
@@ -131,6 +132,8 @@ def _check_header(file: Path, columns: list[str]) -> dict[str, str]:
         if name.startswith("caption_")
     }
     unknown = [name for name in columns if name not in _CSV_COLUMNS and name not in languages]
+    if twice := [name for name in columns if columns.count(name) > 1]:
+        raise ValueError(f"{where}: column {twice[0]} stands twice; give each column a name of its own")
     if unknown or not ("caption" in columns or languages):
         raise ValueError(
             f"{where}: found columns {', '.join(columns) or '(none)'}; expected caption or caption_LANGUAGE, and of "

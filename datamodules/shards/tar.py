@@ -81,16 +81,17 @@ def scan_tar(window: Window, length: int) -> tuple[list[Member], list[Gap]]:
             detail = f"ends at byte {length}, inside {name}, which needs {start + size}"
             gaps.append(Gap("truncated tar", detail, len(members), name if kind in b"0\x007" else ""))
             return members, gaps
-        if kind in b"Lx":
+        if kind in b"KLx":
             content = window.read(start, size)
-            override |= {"path": _text(content)} if kind == b"L" else _parse_pax(content)
+            if kind != b"K":  # A long link target: nothing of the member after it.
+                override |= {"path": _text(content)} if kind == b"L" else _parse_pax(content)
             continue
         if kind in b"0\x007":
             members.append(Member(name, start, size))
         override = {}
     if not ended and not lost:
-        kind = "truncated tar" if length else "empty file"
-        gaps.append(Gap(kind, f"ends at byte {length} without an end-of-archive mark", len(members)))
+        what = "truncated tar" if length else "empty file"
+        gaps.append(Gap(what, f"ends at byte {length} without an end-of-archive mark", len(members)))
     return members, gaps
 
 
@@ -118,7 +119,7 @@ def _parse_pax(content: bytes) -> dict[str, str]:
         if not blank or not digits.isdigit() or not 0 < int(digits) <= len(content):
             break
         key, _, value = content[len(digits) + 1 : int(digits) - 1].partition(b"=")
-        if key in (b"path", b"size"):
+        if key == b"path" or (key == b"size" and value.isdigit()):
             found[key.decode()] = value.decode("utf-8", "surrogateescape")
         content = content[int(digits) :]
     return found

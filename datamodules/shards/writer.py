@@ -74,21 +74,29 @@ class ShardWriter:
             ValueError: Names the key, and what of the sample cannot be stored.
             BadImageError: The picture must be resized and cannot be decoded.
         """
-        content = self._check(key, texts, item, image, dict(members or {}), image_extension, extra)
-        if self._tar is None:
-            self._start()
-        elif key in self._keys:
+        content = self._check(key, texts, item, image, members or {}, image_extension, extra)
+        tar = self._tar or self._start()
+        if key in self._keys:
             raise ValueError(f"sample {key!r}: this key is in the shard already; give each sample a key of its own")
         self._keys.add(key)
         for extension, data in content.items():
             entry = tarfile.TarInfo(f"{key}.{extension}")  # Time, owner and mode keep their fixed defaults.
             entry.size = len(data)
-            self._tar.addfile(entry, io.BytesIO(data))
+            tar.addfile(entry, io.BytesIO(data))
         self._count(texts, content)
         if self._entry["samples"] == self.samples_per_shard:
-            self._finish()
+            self._finish(tar)
 
-    def _check(self, key, texts, item, image, members, image_extension, extra) -> dict[str, bytes]:
+    def _check(
+        self,
+        key: str,
+        texts: Sequence[Caption],
+        item: str | int | None,
+        image: bytes | None,
+        members: Mapping[str, bytes],
+        image_extension: str,
+        extra: Mapping[str, Any],
+    ) -> dict[str, bytes]:
         """The members of a sample, in the order of the tar."""
         if not key or split_name(f"{key}.json") != (key, "json") or key.startswith("/"):
             raise ValueError(f"sample key {key!r}: expected a name without a dot, as a member's extension starts at it")
@@ -110,15 +118,16 @@ class ShardWriter:
             if self.resize is not None:
                 image, extension = shrink(image, extension, self.resize)
             content[extension] = image
-        return content | members
+        return content | dict(members)
 
-    def _start(self) -> None:
-        self._entry = {"name": f"{self.name}-{len(self.shards):06d}.tar", "samples": 0}
+    def _start(self) -> tarfile.TarFile:
+        self._entry: dict[str, Any] = {"name": f"{self.name}-{len(self.shards):06d}.tar", "samples": 0}
         self._languages: Counter[str] = Counter()
         self._modalities: Counter[str] = Counter()
         self._keys: set[str] = set()
         self._partial = self.folder / f"{self._entry['name']}.partial"
         self._tar = tarfile.TarFile(self._partial, "w", format=tarfile.GNU_FORMAT, encoding="utf-8")
+        return self._tar
 
     def _count(self, texts: Sequence[Caption], content: Mapping[str, bytes]) -> None:
         self._entry["samples"] += 1
@@ -127,8 +136,8 @@ class ShardWriter:
         self._modalities["image"] += any(extension in PICTURES for extension in content)
         self._modalities.update(extension for extension in content if extension in MEMBERS)
 
-    def _finish(self) -> None:
-        self._tar.close()
+    def _finish(self, tar: tarfile.TarFile) -> None:
+        tar.close()
         self._tar = None
         path = self.folder / self._entry["name"]
         os.replace(self._partial, path)
@@ -145,7 +154,7 @@ class ShardWriter:
             ValueError: Nothing was written.
         """
         if self._tar is not None:
-            self._finish()
+            self._finish(self._tar)
         if not self.shards:
             raise ValueError(f"{self.folder}: no sample was written; an empty shard cannot be read")
         summary = {"format": 1, "samples": sum(shard["samples"] for shard in self.shards)}

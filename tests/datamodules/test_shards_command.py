@@ -4,6 +4,8 @@ import gzip
 import io
 import itertools
 import json
+import subprocess
+import sys
 
 import pytest
 from PIL import Image
@@ -193,3 +195,11 @@ def test_help_has_an_example(words, capsys):
         main([*words.split(), "--help"])
     assert stopped.value.code == 0
     assert f"interlingua shards {words}".strip() in capsys.readouterr().out
+
+
+def test_help_does_not_pay_for_torch():
+    code = (
+        "import sys; from interlingua.datamodules.shards.command import main\ntry: main(['--help'])\nexcept SystemExit: pass\n"
+    )
+    code += "heavy = {'torch', 'numpy', 'PIL', 'matplotlib', 'rich', 'webdataset'} & set(sys.modules); assert not heavy, heavy"
+    subprocess.run([sys.executable, "-c", code], check=True, stdout=subprocess.DEVNULL)

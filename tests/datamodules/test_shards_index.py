@@ -216,8 +216,8 @@ def test_read_only_store_is_indexed_in_the_cache(tmp_path, monkeypatch):
     shards = ShardSet(str(tar), PLAIN)
     assert keys(shards) == ["0000", "0001"]
     assert [path.name for path in store.iterdir()] == ["a.tar"]
-    assert shards.shards[0].index.is_relative_to(tmp_path / "cache")
-    assert find_index(tar, PLAIN, None) == shards.shards[0].index
+    assert shards.shards[0].index_path.is_relative_to(tmp_path / "cache")
+    assert find_index(tar, PLAIN, None) == shards.shards[0].index_path
 
 
 def test_index_folder_keeps_equal_names_apart(tmp_path):
@@ -237,3 +237,17 @@ def test_index_knows_languages_roles_and_lengths(tmp_path):
     assert index.arrays["text_size"].tolist() == [3, 3]
     assert index.arrays["first_text"].tolist() == [0, 2]
     assert index.arrays["image"].tolist() == [True]
+
+
+def test_long_link_beside_a_long_name(tmp_path):
+    """GNU tar announces a long link target, then a long name; neither may hide the other, nor the member after them."""
+    with tarfile.open(tmp_path / "a.tar", "w", format=tarfile.GNU_FORMAT) as tar:
+        link = tarfile.TarInfo("l" * 150 + ".jpg")
+        link.type, link.linkname = tarfile.SYMTYPE, "t" * 150
+        tar.addfile(link)
+        entry = tarfile.TarInfo("0001.txt")
+        entry.size = 4
+        tar.addfile(entry, io.BytesIO(b"text"))
+    shards = ShardSet(str(tmp_path / "a.tar"), PLAIN)
+    assert keys(shards) == ["0001"]
+    assert shards.faults == ()

@@ -83,6 +83,7 @@ def test_csv_with_a_column_a_language(tmp_path):
             r"t.csv, line 1 \(header\): found columns picture, text; expected caption or .*; remove picture, text",
         ),
         ("", r"line 1 \(header\): found columns \(none\)"),
+        ("caption,caption\na,b\n", r"line 1 \(header\): column caption stands twice"),
         ("caption\na,b\n", r"t.csv, line 2: found 2 columns, the header has 1; quote texts"),
         ("caption,image\na\n", r"t.csv, line 2: found 1 columns, the header has 2"),
         ("caption,image\nok,\na dog,no.jpg\n", r"t.csv, line 3, column image: there is no picture .*no.jpg.*--pictures"),
