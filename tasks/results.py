@@ -88,6 +88,19 @@ def is_number(metric: str) -> bool:
     return metric.endswith(NUMBERS)
 
 
+def mean_chance(records: Sequence[Record]) -> list[Record]:
+    """What guessing gets, averaged over the languages of one task and data: a record a metric."""
+    guesses: dict[str, list[Record]] = {}
+    for record in records:
+        if record.metric.startswith("chance "):
+            guesses.setdefault(record.metric, []).append(record)
+    means = []
+    for same in guesses.values():
+        value = sum(record.value for record in same) / len(same)
+        means.append(same[0]._replace(language="all", value=value, low=value, high=value))
+    return means
+
+
 def show(record: Record) -> str:
     """A figure for people: `21.0 (17.1-25.2)` in per cent, or `12 (9-15)`; without interval where it is a point."""
 
@@ -118,8 +131,8 @@ def write_table(records: Sequence[Record]) -> str:
         elif kind != "chance":
             rows.setdefault(record.language, {})[record.metric] = record
     rows = dict(sorted(rows.items(), key=lambda row: row[0].startswith("*")))
-    guesses = {record.metric: record for record in records if record.metric.startswith("chance ")}
-    rows |= {"*chance*": {name.partition(" ")[2]: record for name, record in guesses.items()}} if guesses else {}
+    guesses = {record.metric.partition(" ")[2]: record for record in mean_chance(records)}
+    rows |= {"*chance*": guesses} if guesses else {}
     metrics = list(dict.fromkeys(metric for row in rows.values() for metric in row))
     lines = [f"| language | n | {' | '.join(metrics)} |", f"|---|---:|{'---:|' * len(metrics)}"]
     for name, row in rows.items():

@@ -5,6 +5,7 @@ Reads every picture and every text once, apart from each other, and compares the
 and `results.png`.
 """
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -25,7 +26,7 @@ from .results import Record, read_results, write_results, write_table
 from .retrieval_chart import write_chart
 from .retrieval_examples import choose_examples
 from .retrieval_page import write_page
-from .retrieval_scores import Line, LineKey, Picture, PictureKey, arrange, measure, measure_unlike
+from .retrieval_scores import Collection, Line, LineKey, Picture, PictureKey, arrange, measure, measure_unlike
 
 THUMBNAIL = 64
 
@@ -156,9 +157,10 @@ class Retrieval(lightning.LightningModule):
     def _log(self, records: Sequence[Record]) -> None:
         means = [record for record in records if record.metric == "mean recall@10" and "unlike" not in record.data]
         # Every rank has the same figures: nothing is left to reduce.
-        self.log_dict({f"{r.data}/{r.task}/{r.language}/{r.metric}": r.value for r in means}, rank_zero_only=True)
+        names = [re.sub(r"[^-/\w.]+", "_", f"{r.data}/{r.task}/{r.metric}/{r.language}") for r in means]  # as TensorBoard wants
+        self.log_dict({name: record.value for name, record in zip(names, means, strict=True)}, rank_zero_only=True)
 
-    def _write(self, records: list[Record], main: str, collection) -> None:
+    def _write(self, records: list[Record], main: str, collection: Collection) -> None:
         write_results(records, self.output)
         ablation = [] if self.ablation is None else read_results(self.ablation)
         examples = choose_examples(collection, self.tokenizer.decode, self.pictured, self.examples, seed=self.seed)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from .language_names import language_name
 from .results import Record
-from .retrieval_page import find, gather_series, scale
+from .retrieval_page import find_chance, gather_series, scale
 
 OTHER, TRAINED, ABLATION, INK, SOFT = "#0b7a75", "#d98324", "#9aa7b5", "#16202c", "#566374"
 
@@ -52,7 +52,7 @@ def write_chart(
         before = [100 * bar.before.value if bar.before else 0.0 for bar in bars]
         axes.barh([place + 0.26 for place in places], before, 0.24, color=ABLATION)
         keys.append(Patch(color=ABLATION, label=ablation_name))
-    chance = find(records, "text_to_image_retrieval", data, "chance recall@10")
+    chance = find_chance(records, "text_to_image_retrieval", data)
     if chance:
         keys.append(axes.axvline(100 * chance.value, color=SOFT, linestyle="--", label=f"chance, {100 * chance.value:.1f} %"))
     axes.set_yticks(list(places), [language_name(bar.language) for bar in bars])

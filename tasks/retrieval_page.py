@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from .language_names import language_name
-from .results import Record, show
+from .results import Record, mean_chance, show
 from .retrieval_examples import Answer, Example
 
 TASKS = {"text_to_image_retrieval": "From a text to its picture", "image_to_text_retrieval": "From a picture to its text"}
@@ -93,6 +93,12 @@ def find(records: Sequence[Record], task: str, data: str, metric: str, language:
     return next(fits, None)
 
 
+def find_chance(records: Sequence[Record], task: str, data: str) -> Record | None:
+    """What guessing gets, over all languages."""
+    found = mean_chance([record for record in records if record[:2] == (task, data) and record.metric == f"chance {HEADLINE}"])
+    return found[0] if found else None
+
+
 def scale(values: Sequence[float]) -> tuple[float, float]:
     """End of an axis from 0 that holds all values, and the distance of its marks."""
     most = max((*values, 0.01))
@@ -119,7 +125,7 @@ def _tiles(
     tiles = [(found, "recall@10, mean over the languages without pictures")]
     tiles += [(find(records, task, data, HEADLINE, one), f"recall@10 in {language_name(one)}") for one in pictured[:1]]
     tiles += [(before, f"the same mean {ablation_name}")]
-    tiles += [(find(records, task, data, f"chance {HEADLINE}"), "by chance")]
+    tiles += [(find_chance(records, task, data), "by chance")]
     return [
         f'<div class="tile"><b>{100 * record.value:.1f} %</b><span>{escape(text)}</span></div>'
         for record, text in tiles
@@ -132,7 +138,7 @@ def _chart(
 ) -> str:
     if not bars:
         return ""
-    chance = find(records, task, data, f"chance {HEADLINE}")
+    chance = find_chance(records, task, data)
     end, step = scale([bar.record.high for bar in bars])
     paired = any(bar.before for bar in bars)
     marks = "".join(
@@ -209,12 +215,14 @@ def _tables(records: Sequence[Record], data: str, pictured: Sequence[str]) -> li
 
 def _table(records: Sequence[Record], pictured: Sequence[str]) -> str:
     rows = ""
+    given = [record for record in records if not record.metric.startswith("chance ")]
     for kind in ("", "mean ", "chance "):
-        found = [record for record in records if record.metric in {kind + metric for metric in METRICS}]
-        for language in list(dict.fromkeys(record.language for record in found))[: 1 if kind == "chance " else None]:
+        wanted = {kind + metric for metric in METRICS}
+        found = [record for record in (*given, *mean_chance(records)) if record.metric in wanted]
+        for language in dict.fromkeys(record.language for record in found):
             row = {record.metric: record for record in found if record.language == language}
             style = "summary" if kind else "trained" if language in pictured else ""
-            label = {"": language_name(language), "mean ": f"mean of {language}", "chance ": "by chance"}[kind]
+            label = {"": language_name(language), "mean ": _group(language), "chance ": "by chance"}[kind]
             n = "" if kind == "chance " else str(next(iter(row.values())).n)
             cells = "".join(_cell(row.get(kind + metric)) for metric in METRICS)
             rows += f'<tr class="{style}"><th scope="row">{escape(label)}</th><td>{n}</td>{cells}</tr>'
@@ -225,6 +233,12 @@ def _table(records: Sequence[Record], pictured: Sequence[str]) -> str:
         f'<table><thead><tr><th scope="col">language</th><th scope="col">queries{among}</th>{head}</tr></thead>'
         f"<tbody>{rows}</tbody></table>"
     )
+
+
+def _group(name: str) -> str:
+    """A mean's languages, in words."""
+    rest = name.removeprefix("all but ")
+    return "mean of all" if rest == name else f"mean of all but {' and '.join(map(language_name, rest.split(', ')))}"
 
 
 def _cell(record: Record | None) -> str:

@@ -106,9 +106,11 @@ def cut(batches: list[Batch], size: int) -> list[Batch]:
     return [take(batch, torch.arange(i, min(i + size, ITEMS))) for batch in batches for i in range(0, ITEMS, size)]
 
 
-def evaluate(batches: list[Batch], folder: Path, tokenizer: str, strategy="auto", devices: int = 1, **options) -> list:
+def evaluate(
+    batches: list[Batch], folder: Path, tokenizer: str, strategy="auto", devices: int = 1, encoder: Encoder | None = None
+) -> list:
     torch.manual_seed(0)
-    module = Retrieval(MeanColor(), tokenizer, output=str(folder), data="small/novel", **options)
+    module = Retrieval(encoder or MeanColor(), tokenizer, output=str(folder), data="small/novel")
     trainer = lightning.Trainer(
         accelerator="cpu",
         devices=devices,
@@ -216,6 +218,28 @@ def test_broken_vectors_name_their_samples(tmp_path, tokenizer):
     trainer = lightning.Trainer(accelerator="cpu", logger=False, enable_progress_bar=False, enable_model_summary=False)
     with pytest.raises(ValueError, match=r"vectors of 63 of 63 texts are not finite \(small/validation sample 0"):
         trainer.test(module, Loader(batches), verbose=False)
+
+
+def test_collapsed_encoder_scores_chance(tmp_path, tokenizer):
+    """M02, from end to end: every vector equal, in every language and both ways."""
+    batches = [batch if batch.image is None else grey(batch) for batch in everything()]
+    records = {record.key: record for record in evaluate(batches, tmp_path, tokenizer, encoder=Constant())}
+    chances = [record for record in records.values() if record.metric.startswith("chance ")]
+    assert len(chances) > 50
+    for chance in chances:
+        assert records[chance._replace(metric=chance.metric.removeprefix("chance ")).key].value == pytest.approx(chance.value)
+
+
+def grey(batch: Batch) -> Batch:
+    return batch._replace(image=batch.image._replace(pixels=torch.full_like(batch.image.pixels, 9)))
+
+
+class Constant(MeanColor):
+    """The same vector for everything, in half the precision."""
+
+    def forward(self, batch: Batch) -> States:
+        same = torch.full((batch.size, 3), 0.3, dtype=torch.bfloat16)
+        return States(vectors=Vectors(text=same, image=same))
 
 
 def test_texts_without_their_picture_are_left_out(tmp_path, tokenizer):
