@@ -6,14 +6,14 @@ in each: where batches do not come out even, the last of some ranks is empty (`B
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import torch
-from torch.utils.data import DataLoader, Dataset
+from torch.utils.data import Dataset
 
 from ..modalities.batch import Batch, Step
 from .faults import FaultTally
-from .steps import Reading
+from .steps import Reading, load
 
 Part = TypeVar("Part")
 
@@ -48,10 +48,21 @@ class Dealt(Dataset):
 
 
 class Batches:
-    """Steps of one batch as plain batches; their faults are counted in the main process."""
+    """One rank's batches as Lightning reads them; their faults are counted in the main process."""
 
-    def __init__(self, loader: DataLoader, tally: FaultTally):
-        self.loader, self.tally = loader, tally
+    def __init__(
+        self, parts: Sequence[Callable[[], Reading]], trainer: Any, workers: int, start_method: str | None, tally: FaultTally
+    ):
+        """
+        Args:
+            parts: All batches of all ranks, as what reads them.
+            trainer: Lightning's trainer, for rank, number of ranks and device.
+            workers: Processes that read ahead.
+            start_method: How they are started; None: the platform's own way.
+            tally: Counts the faults.
+        """
+        dealt = Dealt(parts, trainer.global_rank, trainer.world_size)
+        self.loader, self.tally = load(dealt, None, workers, on_cuda(trainer), start_method), tally
 
     def __len__(self) -> int:
         return len(self.loader)
@@ -61,6 +72,11 @@ class Batches:
             batch = step.batches[0] if step.batches else empty_batch()
             self.tally.add(batch.size, step.faults)
             yield batch
+
+
+def on_cuda(trainer: Any) -> bool:
+    """Whether a trainer's batches go to a CUDA device."""
+    return trainer.strategy.root_device.type == "cuda"
 
 
 def empty_batch() -> Batch:

@@ -13,13 +13,13 @@ from ..modalities.image import BadImageError, collate_images, decode_image
 from ..modalities.text import collate_text
 from ..modalities.tokenizer import Tokenizer
 from .choice import TextChoice
-from .dealing import Batches, Dealt
+from .dealing import Batches
 from .faults import FaultTally
 from .filtering import TextRows
 from .sample import BadSampleError
 from .shards.fields import FieldMap
 from .shards.reader import ShardSet
-from .steps import Reading, load
+from .steps import Reading
 
 
 class RetrievalData(LightningDataModule):
@@ -103,9 +103,8 @@ class RetrievalData(LightningDataModule):
 
     def test_dataloader(self) -> Batches:
         """All batches of this process: as many as each other has, perhaps with an empty one at the end."""
-        dealt = Dealt(self.parts, self.trainer.global_rank, self.trainer.world_size)
-        pin = self.trainer.strategy.root_device.type == "cuda"
-        return Batches(load(dealt, None, self.workers, pin, self.start_method), FaultTally("evaluation", self.max_bad_share))
+        tally = FaultTally("evaluation", self.max_bad_share)
+        return Batches(self.parts, self.trainer, self.workers, self.start_method, tally)
 
 
 def find_pictures(shards: ShardSet) -> Int64[np.ndarray, "N"]:

@@ -66,13 +66,13 @@ class TextRows:
         first, second = self.taken(text), self.taken(translation)
         # Within a group (a sample, or a sample and a role) there is a pair where both sides are there and the texts of
         # the two together are in two languages or more.
-        roles = len(self.roles)
-        group = self.sample.astype(np.int64) * roles + self.role if translation.same_role else self.sample.astype(np.int64)
-        groups = self.samples * (roles if translation.same_role else 1)
+        roles = len(self.roles) if translation.same_role else 1
+        group = self.sample.astype(np.int64) * roles + (self.role if translation.same_role else 0)
+        groups = self.samples * roles
         both = (np.bincount(group[first], minlength=groups) > 0) & (np.bincount(group[second], minlength=groups) > 0)
         distinct = np.unique((group * len(self.languages) + self.language)[first | second])
         paired = both & (np.bincount(distinct // max(1, len(self.languages)), minlength=groups) > 1)
-        return paired.reshape(self.samples, -1).any(axis=1)
+        return np.any(paired.reshape(self.samples, roles), axis=1)
 
 
 def _refuse_unknown(wanted: Collection[str], found: Sequence[str], what: str) -> None:

@@ -60,7 +60,7 @@ class Source:
         """The same with one language alone: of the translation, where there is one, else of the text."""
         if self.translation is not None:
             return replace(self, translation=replace(self.translation, languages=[language]))
-        return replace(self, text=replace(self.text, languages=[language]))
+        return replace(self, text=self.text and replace(self.text, languages=[language]))
 
 
 class Row(NamedTuple):
@@ -127,9 +127,9 @@ class Reader:
         self.samples = torch.from_numpy(found)
 
     def _check_languages(self, languages: Sequence[str]) -> None:
-        if languages and self.tokenizer is None:
-            raise ValueError("text is read, but no tokenizer is given; set `tokenizer`")
-        for language in languages if self.tokenizer is not None else ():
+        for language in languages:
+            if self.tokenizer is None:
+                raise ValueError("text is read, but no tokenizer is given; set `tokenizer`")
             self.tokenizer.language_id(language)
 
     def __len__(self) -> int:

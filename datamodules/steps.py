@@ -5,7 +5,7 @@ So a loader's workers take whole steps, and neither their number nor their pace 
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import count
-from typing import NamedTuple, Protocol, TypeVar, runtime_checkable
+from typing import Any, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 import torch
 from jaxtyping import Int64
@@ -153,7 +153,7 @@ def load(
     )
 
 
-def as_is(item: Step) -> Step:
+def as_is(item: Any) -> Any:
     """An item is a whole step already."""
     return item
 

@@ -8,7 +8,7 @@ from typing import Any
 from lightning import LightningDataModule
 
 from ..modalities.tokenizer import Tokenizer
-from .dealing import Batches, Dealt
+from .dealing import Batches, on_cuda
 from .faults import FaultTally
 from .order import draw
 from .shards.reader import ShardSet
@@ -60,7 +60,7 @@ class Shards(LightningDataModule):
         self.readers: list[Reader] = []
         self.validation_readers: list[Reader] = []
         if not self.validation:
-            self.val_dataloader = super().val_dataloader  # as if not written: Lightning then skips validation
+            self.val_dataloader = super().val_dataloader  # type: ignore[method-assign]  # as if not written: Lightning then skips validation
 
     def prepare_data(self) -> None:
         """Index the shards, once for all processes of a machine."""
@@ -100,21 +100,17 @@ class Shards(LightningDataModule):
 
     def train_dataloader(self) -> Tallied:
         """All steps from the next one to train on, without end."""
-        trainer = self.trainer
+        trainer: Any = self.trainer
         steps = Steps(self.readers, trainer.global_rank, trainer.world_size)
-        loader = load(steps, StepNumbers(lambda: trainer.global_step), self.workers, self._pin, self.start_method)
+        numbers = StepNumbers(lambda: trainer.global_step)
+        loader = load(steps, numbers, self.workers, on_cuda(trainer), self.start_method)
         return Tallied(loader, FaultTally("training", self.max_bad_share))
 
     def val_dataloader(self) -> Batches:
         """All validation batches of this process: as many as each other has, perhaps with an empty one at the end."""
         parts = [part for reader in self.validation_readers for part in cut(reader)]
-        dealt = Dealt(parts, self.trainer.global_rank, self.trainer.world_size)
-        loader = load(dealt, None, self.workers, self._pin, self.start_method)
-        return Batches(loader, FaultTally("validation", self.max_bad_share))
-
-    @property
-    def _pin(self) -> bool:
-        return self.trainer.strategy.root_device.type == "cuda"
+        tally = FaultTally("validation", self.max_bad_share)
+        return Batches(parts, self.trainer, self.workers, self.start_method, tally)
 
     def state_dict(self) -> dict[str, Any]:
         """What the order of training depends on; the position in it is the trainer's `global_step`."""

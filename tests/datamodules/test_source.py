@@ -116,8 +116,9 @@ def test_a_language_in_no_sample_is_an_error_that_names_those_found():
         table([("en", "name")]).taken(TextChoice(roles=["title"]))
 
 
-def test_no_texts_at_all_are_no_trouble():
-    empty = TextRows(2, *np.zeros((3, 0), dtype=np.int32), [], [])
+@pytest.mark.parametrize("count", [0, 2])
+def test_no_texts_at_all_are_no_trouble(count):
+    empty = TextRows(count, *np.zeros((3, 0), dtype=np.int32), [], [])
     assert not empty.have_text(TextChoice()).any()
     assert not empty.have_pair(TextChoice(), TranslationChoice()).any()
 
