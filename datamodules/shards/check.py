@@ -59,7 +59,9 @@ class Report:
         return {"fit": self.fit, "kinds": self.kinds} | asdict(self) | {"faults": [f._asdict() for f in self.faults]}
 
 
-def check_shards(paths: Sequence[str] | str, fields: FieldMap | None = None, decode: bool = True, index_folder=None) -> Report:
+def check_shards(
+    paths: Sequence[str] | str, fields: FieldMap | None = None, decode: bool = True, index_folder: str | Path | None = None
+) -> Report:
     """Look at every sample of some shards.
 
     Args:

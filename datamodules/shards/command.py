@@ -6,6 +6,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 from .fields import FieldMap, TextField, check_language
 from .sources import Record, read_csv, read_folder, read_jsonl
@@ -39,7 +40,7 @@ def _write_sources(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _write_records(records: Iterator[Record], arguments, skipped: Counter[str]) -> tuple[int, Counter[str]]:
+def _write_records(records: Iterator[Record], arguments: argparse.Namespace, skipped: Counter[str]) -> tuple[int, Counter[str]]:
     from ...modalities.image import BadImageError
     from .progress import track
     from .writer import ShardWriter
@@ -210,7 +211,7 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _add(commands, name: str, run: Callable, what: str, epilog: str) -> argparse.ArgumentParser:
+def _add(commands: Any, name: str, run: Callable, what: str, epilog: str) -> argparse.ArgumentParser:
     """A command that reads shards."""
     parser = _command(commands, name, run, what, epilog)
     parser.add_argument("paths", nargs="+", metavar="PATH", help=_PATHS)
@@ -219,7 +220,7 @@ def _add(commands, name: str, run: Callable, what: str, epilog: str) -> argparse
     return parser
 
 
-def _command(commands, name: str, run: Callable | None, what: str, epilog: str = "") -> argparse.ArgumentParser:
+def _command(commands: Any, name: str, run: Callable | None, what: str, epilog: str = "") -> argparse.ArgumentParser:
     parser = commands.add_parser(
         name, help=what, description=what, epilog=epilog, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -228,7 +229,7 @@ def _command(commands, name: str, run: Callable | None, what: str, epilog: str =
     return parser
 
 
-def _add_write(commands) -> None:
+def _add_write(commands: Any) -> None:
     write = _command(
         commands,
         "write",
@@ -292,7 +293,7 @@ def _add_write(commands) -> None:
     quick.add_argument("--force", action="store_true", help="replace shards that are in the folder")
 
 
-def _source(sources, name: str, records: Callable, what: str, example: str, many: str = "") -> argparse.ArgumentParser:
+def _source(sources: Any, name: str, records: Callable, what: str, example: str, many: str = "") -> argparse.ArgumentParser:
     """A source of `shards write`, with the options that all have."""
     parser = _command(sources, name, _write_sources, what, f"example:\n  {PROGRAM} write {name} {example}")
     parser.set_defaults(records=records)

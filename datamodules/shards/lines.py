@@ -30,5 +30,5 @@ class Lines:
     def __enter__(self) -> "Lines":
         return self
 
-    def __exit__(self, *_) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()

@@ -5,7 +5,7 @@ import json
 import os
 from bisect import bisect_right
 from collections import Counter, OrderedDict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
@@ -275,7 +275,7 @@ def _find(name: str, pattern: str) -> list[Path]:
     return tars
 
 
-def _read_member(descriptor: int, arrays, member: int, extension: str) -> bytes:
+def _read_member(descriptor: int, arrays: Mapping[str, np.ndarray], member: int, extension: str) -> bytes:
     size, offset = int(arrays["size"][member]), int(arrays["offset"][member])
     try:
         content = read_at(descriptor, size, offset)

@@ -3,10 +3,11 @@
 from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from ..sample import BadSampleError, Sample
+from ..sample import BadSampleError, Caption, Sample
 from .reader import ShardSet
 
 TILE, LINE, MARGIN, LINES = 224, 22, 12, 5
@@ -72,14 +73,14 @@ def draw_sheet(samples: Sequence[Sample], file: Path, languages: Sequence[str] |
     return sorted(missing)
 
 
-def _first_of_each(sample: Sample, languages: Sequence[str] | None) -> list:
+def _first_of_each(sample: Sample, languages: Sequence[str] | None) -> list[Caption]:
     texts = [text for text in sample.texts if languages is None or text.language in languages]
     seen: dict[str, int] = {}
     rank = [seen.setdefault(text.language, number) != number for number, text in enumerate(texts)]
     return [text for _, text in sorted(zip(rank, texts, strict=True), key=lambda pair: pair[0])][:LINES]
 
 
-def _draw_picture(sheet, canvas, sample: Sample, left: int, top: int) -> None:
+def _draw_picture(sheet: Any, canvas: Any, sample: Sample, left: int, top: int) -> None:
     from PIL import Image
 
     from ...modalities.image import BadImageError, decode_image
@@ -100,7 +101,7 @@ def _draw_picture(sheet, canvas, sample: Sample, left: int, top: int) -> None:
     sheet.paste(picture, (left + (TILE - picture.width) // 2, top + (TILE - picture.height) // 2))
 
 
-def _draw_text(canvas, text: str, place: tuple[int, int]) -> bool:
+def _draw_text(canvas: Any, text: str, place: tuple[int, int]) -> bool:
     """One line of text in the first font that has all its characters; False (and a note in its place) if none has."""
     path = _choose_font(frozenset(text))
     if path is None:
@@ -137,7 +138,7 @@ def _choose_font(characters: frozenset[str]) -> str | None:
 
 
 @lru_cache(maxsize=32)
-def _font(path: str):
+def _font(path: str) -> Any:
     from PIL import ImageFont
 
     return ImageFont.truetype(path, 15)
