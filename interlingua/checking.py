@@ -12,9 +12,9 @@ from jsonargparse import ArgumentError, ArgumentParser
 from .configuration import ConfigurationError, suggest
 
 REPLACED = {
-    "accumulate_grad_batches": (1, "data.micro_batch_size, which splits a step exactly"),
-    "gradient_clip_val": (None, "model.max_gradient_norm"),
-    "gradient_clip_algorithm": (None, "model.max_gradient_norm"),
+    "accumulate_grad_batches": (1, "micro_batch_size of the data's sources, which splits a step exactly"),
+    "gradient_clip_val": (None, "model.optimization.max_gradient_norm"),
+    "gradient_clip_algorithm": (None, "model.optimization.max_gradient_norm"),
 }
 """Options of the trainer that our optimisation loop replaces: the harmless value, and what to set instead."""
 
