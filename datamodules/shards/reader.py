@@ -15,8 +15,9 @@ import numpy as np
 from ...modalities.batch import Fault
 from ..sample import BadSampleError, Sample
 from .fields import FieldMap
-from .index import Index, find_index, map_index, read_head, store_index, understand
+from .index import Index, understand
 from .progress import track
+from .store import find_index, map_index, read_head, store_index
 from .tar import read_at
 
 OPEN_SHARDS = 128

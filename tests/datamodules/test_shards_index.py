@@ -9,8 +9,9 @@ from collections import Counter
 import pytest
 
 from interlingua.datamodules.shards import FieldMap, ShardSet, TextField
-from interlingua.datamodules.shards import index as index_module
-from interlingua.datamodules.shards.index import build_index, find_index, map_index, store_index
+from interlingua.datamodules.shards import store as store_module
+from interlingua.datamodules.shards.index import build_index
+from interlingua.datamodules.shards.store import find_index, map_index, store_index
 
 PLAIN = FieldMap(texts=(TextField("txt", language="en"),))
 
@@ -205,14 +206,14 @@ def test_read_only_store_is_indexed_in_the_cache(tmp_path, monkeypatch):
     store.mkdir()
     tar = make_tar(store / "a.tar", pairs(2))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    write = index_module.write_index
+    write = store_module.write_index
 
     def refuse(index, path):
         if path.parent == store:
             raise PermissionError(13, "Permission denied")
         write(index, path)
 
-    monkeypatch.setattr(index_module, "write_index", refuse)
+    monkeypatch.setattr(store_module, "write_index", refuse)
     shards = ShardSet(str(tar), PLAIN)
     assert keys(shards) == ["0000", "0001"]
     assert [path.name for path in store.iterdir()] == ["a.tar"]
