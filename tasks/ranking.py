@@ -175,7 +175,7 @@ def _ends(relevant: Int[Tensor, "R 2"], queries: int, gallery: int) -> list[int]
 @contextmanager
 def _exact(device: str) -> Iterator[None]:
     """Full float32 products, whatever precision the run has chosen for its own."""
-    backends = (torch.backends.cuda.matmul, torch.backends.mkldnn.matmul)
+    backends = (torch.backends.cuda.matmul, torch.backends.mkldnn.matmul)  # type: ignore[attr-defined]
     before = [backend.fp32_precision for backend in backends]
     for backend in backends:
         backend.fp32_precision = "ieee"

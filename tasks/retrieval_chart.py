@@ -29,6 +29,7 @@ def write_chart(
         ablation_name: What that run is.
     """
     from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.artist import Artist
     from matplotlib.figure import Figure
     from matplotlib.patches import Patch
 
@@ -46,7 +47,7 @@ def write_chart(
     axes.barh(
         [place + up for place in places], values, 0.5 if paired else 0.6, color=colors, xerr=reach, ecolor=INK, capsize=2.5
     )
-    keys = [Patch(color=OTHER, label="never seen with a picture")]
+    keys: list[Artist] = [Patch(color=OTHER, label="never seen with a picture")]
     keys += [Patch(color=TRAINED, label="trained with pictures")] if pictured else []
     if paired:
         before = [100 * bar.before.value if bar.before else 0.0 for bar in bars]
