@@ -28,8 +28,8 @@ def write_chart(
         ablation: Records of another run, drawn as a second bar.
         ablation_name: What that run is.
     """
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.artist import Artist
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
     from matplotlib.patches import Patch
 
