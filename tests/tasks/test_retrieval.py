@@ -123,7 +123,7 @@ def evaluate(
         barebones=False,
     )
     trainer.test(module, Loader(batches), verbose=False)
-    return read_results(folder / "results.json")
+    return read_results(folder / "results.json") if trainer.is_global_zero else []
 
 
 class Loader(list):
