@@ -224,6 +224,7 @@ HARMLESS = (
     ".*does not have many workers.*",  # a choice of the configuration, not an oversight
     ".*deprecated in v4.*removed in v5.*",  # jsonargparse, of Lightning's calls; we require less than 5
     "Checkpoint directory .* exists and is not empty.*",  # so it is whenever a run is resumed
+    "Using ModelCheckpoint with manual optimization.*",  # the state after the step is the one to resume from
 )
 
 HARMLESS_WHEN_MEASURING = ("Be aware that when using `ckpt_path`, callbacks used to create.*",)  # nothing is trained
