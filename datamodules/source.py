@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Int64, UInt8
 from torch import Tensor
 
-from ..modalities.augmentation import ImageTransform
+from ..modalities.augmentation import ImageTransform, draw_luck
 from ..modalities.batch import Batch, Fault, Image, Text
 from ..modalities.chance import chance, salt, uniform
 from ..modalities.image import BadImageError, collate_images, decode_image
@@ -144,7 +144,7 @@ class Reader:
         """
         sample = self.samples[number]
         luck = uniform(self.key, epoch[:, None], sample[:, None], salt("text"), torch.arange(4)).tolist()
-        crop = chance(self.key, epoch, sample, salt("image")).tolist()
+        crop = draw_luck(chance(self.key, epoch, sample, salt("image")))
         rows: list[Row] = []
         slots: list[int] = []
         faults: list[Fault] = []
@@ -159,7 +159,7 @@ class Reader:
         item = torch.tensor([row.item for row in rows])
         return Reading(self._collate(rows, Batch(self.name, item, sample[slots], epoch[slots])), slots, faults)
 
-    def _read_row(self, number: int, luck: Sequence[float], crop: int | None) -> Row:
+    def _read_row(self, number: int, luck: Sequence[float], crop: Sequence[float] | None) -> Row:
         sample = self.shards.read(number, image=self.source.image is not None)
         text, translation, pixels = None, None, None
         if self.source.text is not None:

@@ -9,11 +9,12 @@ boxes can follow the pixels. Every draw is a pure function of the sample's key (
 """
 
 import math
+from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
 import torch
 import torch.nn.functional as F
-from jaxtyping import Bool, Float, UInt8
+from jaxtyping import Bool, Float, Int64, UInt8
 from torch import Tensor
 
 from .chance import salt, uniform
@@ -72,22 +73,22 @@ class ImageTransform:
         self.size, self.fit, self.area, self.ratio, self.shift = size, fit, area, ratio, shift
         self.brightness, self.contrast, self.mirror, self.fill = brightness, contrast, mirror, fill
 
-    def __call__(self, pixels: UInt8[Tensor, "3 H W"], key: int | None = None) -> UInt8[Tensor, "3 S S"]:
+    def __call__(self, pixels: UInt8[Tensor, "3 H W"], luck: Sequence[float] | None = None) -> UInt8[Tensor, "3 S S"]:
         """
         Args:
             pixels: A decoded picture.
-            key: Training: a hash of all that may change the draw (seed, epoch, sample). None: evaluation.
+            luck: Training: the picture's row of `draw_luck`. None: evaluation.
         """
         height, width = pixels.shape[1:]
-        output = cut(pixels, self.window(height, width, key), self.size, self.fill)
-        return output if key is None else self._vary_light(output, key)
+        output = cut(pixels, self.window(height, width, luck), self.size, self.fill)
+        return output if luck is None else self._vary_light(output, luck)
 
-    def window(self, height: int, width: int, key: int | None = None) -> Window:
-        """The window that a picture of this height and width is cut to under this key."""
+    def window(self, height: int, width: int, luck: Sequence[float] | None = None) -> Window:
+        """The window that a picture of this height and width is cut to under this luck."""
         base = _base(height, width, self.fit)
-        if key is None:
+        if luck is None:
             return base
-        zoom, distort, across, down, mirror = uniform(key, PURPOSE, torch.arange(5)).tolist()
+        zoom, distort, across, down, mirror, _, _ = luck
         side = math.sqrt(self.area[0] + (self.area[1] - self.area[0]) * zoom)
         longest = max(1.0, math.sqrt(self.area[1]))
         stretch = self.ratio ** (distort - 0.5)  # squared, it is the change of width against height
@@ -101,14 +102,25 @@ class ImageTransform:
             mirror < self.mirror,
         )
 
-    def _vary_light(self, pixels: UInt8[Tensor, "3 S S"], key: int) -> UInt8[Tensor, "3 S S"]:
+    def _vary_light(self, pixels: UInt8[Tensor, "3 S S"], luck: Sequence[float]) -> UInt8[Tensor, "3 S S"]:
         if not (self.brightness or self.contrast):
             return pixels
-        light, spread = (2 * uniform(key, PURPOSE, torch.arange(5, 7)) - 1).tolist()
+        light, spread = (2 * draw - 1 for draw in luck[5:])
         values = pixels.float()
         grey = values.mean()
         values = grey + (values - grey) * (1 + self.contrast * spread) + 255 * self.brightness * light
         return values.round_().clamp_(0, 255).byte()
+
+
+def draw_luck(keys: Int64[Tensor, "N"]) -> list[list[float]]:
+    """Seven numbers in [0, 1) for each picture, which decide all that is random about it.
+
+    They are drawn for a whole batch at once: a tensor operation costs as much for one picture as for all.
+
+    Args:
+        keys: Hashes of all that may change the draw (seed, epoch, sample).
+    """
+    return uniform(keys[:, None], PURPOSE, torch.arange(7)).tolist()
 
 
 def cut(pixels: UInt8[Tensor, "3 H W"], window: Window, size: int, fill: int = 255) -> UInt8[Tensor, "3 S S"]:

@@ -29,8 +29,9 @@ from .batch import Image
 FORMATS = ("PNG", "JPEG", "GIF", "WEBP", "BMP", "DIB", "TIFF", "PPM", "AVIF", "JPEG2000", "ICO", "QOI")
 SIGNATURES = (b"\xff\xd8\xff", b"\x89PNG", b"GIF8", b"RIFF", b"BM", b"II*\0", b"MM\0*")
 ORIENTATION = 0x0112  # the EXIF tag
-# Per EXIF orientation: the axes (1: rows, 2: columns) to reverse; from 5 on, after rows and columns are swapped.
-REVERSED = {1: (), 2: (2,), 3: (1, 2), 4: (1,), 5: (), 6: (2,), 7: (1, 2), 8: (1,)}
+# Per EXIF orientation that is not upright: the axes (1: rows, 2: columns) to reverse; from 5 on, after rows and columns
+# are swapped.
+REVERSED = {2: (2,), 3: (1, 2), 4: (1,), 5: (), 6: (2,), 7: (1, 2), 8: (1,)}
 
 
 class BadImageError(Exception):

@@ -1,26 +1,27 @@
 """Random access to the samples of many shards, through their indexes."""
 
-import glob
-import json
 import os
 from bisect import bisect_right
 from collections import Counter, OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
+from sys import getsizeof
 from typing import NamedTuple
 
 import numpy as np
 
 from ...modalities.batch import Fault
-from ..sample import BadSampleError, Sample
+from ..sample import BadSampleError, Caption, Sample
 from .fields import FieldMap
 from .index import Index, understand
+from .paths import find_shards
 from .progress import track
 from .store import find_index, map_index, read_head, store_index
 from .tar import read_at
 
 OPEN_SHARDS = 128
+KEPT_BYTES = 2**25
 
 
 class TextTable(NamedTuple):
@@ -47,6 +48,10 @@ class ShardSet:
 
     Building missing indexes is the only slow part; opening is a short read a shard. Files are opened when first read, at
     most `OPEN_SHARDS` at a time, anew in each process; pickles hold paths alone.
+
+    The texts that are read first are kept, up to `KEPT_BYTES` of memory in each process: small sets are read many times
+    over, and parsing dozens of texts costs more than all else about a sample. None is dropped for another, since in
+    shuffled order each sample is as likely to be read next.
 
     Attributes:
         languages: Codes of all texts, sorted. roles: Roles of all texts, sorted.
@@ -75,7 +80,7 @@ class ShardSet:
         for tar in track(missing, "indexing shards"):
             places[tar] = store_index(tar, self.map, folder)
         self._join([(tar, place) for tar, place in places.items() if place is not None])
-        self._open: OrderedDict[int, tuple[int, Index]] = OrderedDict()
+        self._start_reading()
 
     def _join(self, places: list[tuple[Path, Path]]) -> None:
         """Read the heads of all indexes."""
@@ -119,16 +124,16 @@ class ShardSet:
         descriptor, index = self._shard(shard)
         name, key = self.shards[shard].path.name, _key(index, local)
         arrays, extensions = index.arrays, index.head["extensions"]
+        told, handed_on = self._told.get(number), (*self.map.image, *self.map.members)
         contents = {}
         for member in range(arrays["first_member"][local], arrays["first_member"][local + 1]):
             extension = extensions[arrays["extension"][member]]
-            if image or extension not in self.map.image:
+            if (extension in handed_on or told is None) and (image or extension not in self.map.image):
                 contents[extension] = _read_member(descriptor, arrays, member, extension)
-        captions, _, item = understand(contents, self.map, name, key)
+        captions, item = told or self._understand(int(number), contents, name, key)
         picture = next((extension for extension in self.map.image if extension in contents), None)
-        kept = (*self.map.image, *self.map.members)
-        members = {extension: contents[extension] for extension in contents if extension in kept and extension != picture}
-        return Sample(name, key, item, tuple(captions), contents.get(picture) if picture else None, members)
+        members = {extension: contents[extension] for extension in contents if extension in handed_on and extension != picture}
+        return Sample(name, key, item, captions, contents.get(picture) if picture else None, members)
 
     def __iter__(self) -> Iterator[Sample]:
         """All samples in order; a bad one raises."""
@@ -200,12 +205,26 @@ class ShardSet:
             self.close()
 
     def __getstate__(self) -> dict:
-        drop = {"_open", "items", "has_image", "texts"}
+        drop = {"_open", "_told", "_room", "items", "has_image", "texts"}
         return {name: value for name, value in self.__dict__.items() if name not in drop}
 
     def __setstate__(self, state: dict) -> None:
         self.__dict__.update(state)
-        self._open = OrderedDict()
+        self._start_reading()
+
+    def _start_reading(self) -> None:
+        self._open: OrderedDict[int, tuple[int, Index]] = OrderedDict()
+        self._told: dict[int, tuple[tuple[Caption, ...], int]] = {}
+        self._room = KEPT_BYTES
+
+    def _understand(self, number: int, contents: Mapping[str, bytes], name: str, key: str) -> tuple[tuple[Caption, ...], int]:
+        """Texts and item of a sample, kept while there is room."""
+        captions, _, item = understand(contents, self.map, name, key)
+        told = tuple(captions), item
+        if self._room > 0:
+            self._told[number] = told
+            self._room -= sum(getsizeof(part) for caption in captions for part in (caption, *caption))
+        return told
 
     def _locate(self, number: int | np.integer) -> tuple[int, int]:
         if not 0 <= number < len(self):
@@ -233,47 +252,6 @@ class ShardSet:
 
     def _gather(self, name: str) -> np.ndarray:
         return np.concatenate([np.array(index.arrays[name]) for index in self._indexes()])
-
-
-def find_shards(paths: Sequence[str] | str) -> list[Path]:
-    """Local tars that paths, brace patterns, glob patterns and folders name, in order.
-
-    Raises:
-        FileNotFoundError: One of them finds nothing.
-        ValueError: A shard is named twice.
-    """
-    from braceexpand import braceexpand
-
-    found: list[Path] = []
-    for path in [os.fspath(paths)] if isinstance(paths, str | os.PathLike) else paths:
-        for name in [path] if os.path.exists(path) else braceexpand(os.fspath(path)):
-            found += _find(name, os.fspath(path))
-    if not found:
-        raise FileNotFoundError("no shards: the list of paths is empty")
-    if twice := [str(tar) for tar, count in Counter(found).items() if count > 1]:
-        raise ValueError(f"{twice[0]} is named twice in {paths}: each shard may be read once")
-    return found
-
-
-def _find(name: str, pattern: str) -> list[Path]:
-    """The tars of one name that is no brace pattern any more."""
-    path = Path(name)
-    if path.is_dir():
-        listed = path / "index.json"
-        if listed.exists():
-            tars = [path / shard["name"] for shard in json.loads(listed.read_bytes())["shards"]]
-        else:
-            tars = sorted(path.glob("*.tar"))
-        missing = [tar for tar in tars if not tar.exists()]
-        if missing or not tars:
-            problem = f"{listed} names {missing[0].name}, which is not there" if missing else "no *.tar in this folder"
-            raise FileNotFoundError(f"{path}: {problem}; copy the whole folder, or name the tars")
-        return tars
-    tars = [path] if path.exists() else [Path(match) for match in sorted(glob.glob(name))]
-    if not tars:
-        where = f" (from the pattern {pattern})" if name != pattern else ""
-        raise FileNotFoundError(f"{name}{where}: no such shard; expected local tars, a pattern or a folder of tars")
-    return tars
 
 
 def _read_member(descriptor: int, arrays: Mapping[str, np.ndarray], member: int, extension: str) -> bytes:

@@ -116,6 +116,31 @@ def test_few_files_are_open_at_once(ours, monkeypatch):
             os.fstat(descriptor)
 
 
+def test_texts_are_parsed_once_while_there_is_room(ours, monkeypatch):
+    parsed = []
+
+    def understand(contents, fields, shard, key):
+        parsed.append(key)
+        return understand_anew(contents, fields, shard, key)
+
+    understand_anew = reader_module.understand
+    monkeypatch.setattr(reader_module, "understand", understand)
+    whole = pickle.loads(pickle.dumps(ours))
+    first = list(whole)
+    assert [whole.read(number) for number in np.arange(len(whole))] == first == list(ours)
+    assert parsed[: len(ours)] == [sample.key for sample in first]
+    assert len(whole.read(3, image=False).texts) > 1
+    assert len(pickle.dumps(whole)) < 5000
+    monkeypatch.setattr(reader_module, "KEPT_BYTES", 20_000)
+    parsed.clear()
+    small = pickle.loads(pickle.dumps(ours))
+    assert list(small) == list(small) == first
+    kept = 2 * len(ours) - len(parsed)
+    assert 0 < kept < 10
+    assert [small.read(number) for number in range(kept)] == first[:kept]
+    assert len(parsed) == 2 * len(ours) - kept
+
+
 def test_a_tar_that_changes_after_indexing_is_a_bad_sample(tmp_path):
     with ShardWriter(tmp_path) as writer:
         for key in ("a", "b"):

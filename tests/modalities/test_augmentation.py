@@ -5,8 +5,12 @@ import pickle
 import pytest
 import torch
 
-from interlingua.modalities.augmentation import ImageTransform, Window, cut, flip_boxes, move_boxes
+from interlingua.modalities.augmentation import ImageTransform, Window, cut, draw_luck, flip_boxes, move_boxes
 from interlingua.modalities.chance import chance
+
+
+def lucks(count: int) -> list[list[float]]:
+    return draw_luck(torch.arange(count))
 
 
 def red_square(height: int = 100, width: int = 100) -> torch.Tensor:
@@ -23,17 +27,18 @@ def box_of_red(pixels: torch.Tensor) -> list[int]:
 
 def test_nothing_is_mirrored_unless_asked():
     transform = ImageTransform(100)
-    assert not any(transform.window(100, 100, key).mirrored for key in range(300))
-    for key in range(40):
-        left, _, right, _ = box_of_red(transform(red_square(), key))
+    assert not any(transform.window(100, 100, luck).mirrored for luck in lucks(300))
+    for luck in lucks(40):
+        left, _, right, _ = box_of_red(transform(red_square(), luck))
         assert (left + right) / 2 < 50  # the red square stays on the left
 
 
 def test_a_forced_flip_moves_the_square_and_its_box():
     transform = ImageTransform(100, area=(1.0, 1.0), ratio=1.0, mirror=1.0)
-    window = transform.window(100, 100, key=5)
+    (luck,) = lucks(1)
+    window = transform.window(100, 100, luck)
     assert window == Window(0, 0, 100, 100, mirrored=True)
-    assert box_of_red(transform(red_square(), key=5)) == [70, 20, 90, 40]
+    assert box_of_red(transform(red_square(), luck)) == [70, 20, 90, 40]
     assert flip_boxes(torch.tensor([[10.0, 20, 30, 40]]), width=100).tolist() == [[70, 20, 90, 40]]
     boxes, seen = move_boxes(torch.tensor([[0.1, 0.2, 0.3, 0.4]]), window, 100, 100)
     torch.testing.assert_close(boxes, torch.tensor([[0.7, 0.2, 0.9, 0.4]]))
@@ -43,12 +48,12 @@ def test_a_forced_flip_moves_the_square_and_its_box():
 @pytest.mark.parametrize("fit", ["stretch", "crop", "pad"])
 def test_boxes_follow_the_pixels_through_any_window(fit):
     transform = ImageTransform(400, fit, area=(0.5, 1.4), shift=0.1, mirror=0.5)
-    for key in range(30):
+    for luck in lucks(30):
         pixels = red_square(90, 140)
-        boxes, _ = move_boxes(torch.tensor([[10 / 140, 20 / 90, 30 / 140, 40 / 90]]), transform.window(90, 140, key), 90, 140)
+        boxes, _ = move_boxes(torch.tensor([[10 / 140, 20 / 90, 30 / 140, 40 / 90]]), transform.window(90, 140, luck), 90, 140)
         if (boxes[0, 2:] - boxes[0, :2]).min() > 0:
-            found = torch.tensor(box_of_red(transform(pixels, key))) / 400
-            assert (found - boxes[0]).abs().max() < 0.015, key
+            found = torch.tensor(box_of_red(transform(pixels, luck))) / 400
+            assert (found - boxes[0]).abs().max() < 0.015, luck
 
 
 def test_boxes_outside_of_the_window_are_not_seen():
@@ -85,8 +90,8 @@ def test_a_picture_of_the_right_size_is_not_touched():
 def test_every_shape_of_picture_is_taken(height, width, fit):
     pixels = torch.full((3, height, width), 90, dtype=torch.uint8)
     transform = ImageTransform(16, fit, area=(0.3, 1.5), shift=0.3, mirror=0.5)
-    for key in (None, 1, 2, 3):
-        output = transform(pixels, key)
+    for luck in (None, *lucks(3)):
+        output = transform(pixels, luck)
         assert output.shape == (3, 16, 16)
         assert output.dtype == torch.uint8
         assert (output == 90).any()  # never the margin alone
@@ -95,7 +100,7 @@ def test_every_shape_of_picture_is_taken(height, width, fit):
 
 def test_windows_keep_the_area_and_the_ratio():
     transform = ImageTransform(64, area=(0.7, 1.0), ratio=1.5)
-    windows = [transform.window(1000, 2000, key) for key in range(500)]
+    windows = [transform.window(1000, 2000, luck) for luck in lucks(500)]
     areas = torch.tensor([w.width * w.height / 2e6 for w in windows])
     ratios = torch.tensor([w.width / w.height / 2 for w in windows])
     assert 0.698 < areas.min() < 0.71
@@ -113,19 +118,20 @@ def test_windows_keep_the_area_and_the_ratio():
 
 def test_shifts_leave_the_picture_both_ways_by_no_more_than_asked():
     transform = ImageTransform(32, area=(1.0, 1.0), ratio=1.0, shift=0.125)
-    lefts = [transform.window(32, 32, key).left for key in range(400)]
+    lefts = [transform.window(32, 32, luck).left for luck in lucks(400)]
     assert set(lefts) == set(range(-4, 5))
     zoomed = ImageTransform(32, area=(1.5, 1.5), ratio=1.0)
-    assert all(zoomed.window(32, 32, key).width == 39 and -7 <= zoomed.window(32, 32, key).left <= 0 for key in range(50))
+    assert all(zoomed.window(32, 32, luck).width == 39 and -7 <= zoomed.window(32, 32, luck).left <= 0 for luck in lucks(50))
 
 
 def test_draws_depend_on_the_key_alone():
     transform = ImageTransform(24, area=(0.5, 1.0), brightness=0.1, contrast=0.2, mirror=0.5)
     pixels = torch.randint(0, 256, (3, 40, 50), dtype=torch.uint8)
-    keys = [chance(0, epoch, sample).item() for epoch in range(2) for sample in range(4)]
-    first = [transform(pixels, key) for key in keys]
+    keys = chance(0, torch.arange(2)[:, None], torch.arange(4)).flatten()
+    first = [transform(pixels, luck) for luck in draw_luck(keys)]
     torch.manual_seed(9)
-    again = [pickle.loads(pickle.dumps(transform))(pixels, key) for key in reversed(keys)][::-1]
+    alone = [draw_luck(key[None])[0] for key in keys.flip(0)]
+    again = [pickle.loads(pickle.dumps(transform))(pixels, luck) for luck in alone][::-1]
     assert all(one.equal(other) for one, other in zip(first, again, strict=True))
     assert len({tuple(picture.flatten().tolist()) for picture in first}) == len(keys)
 
@@ -133,14 +139,14 @@ def test_draws_depend_on_the_key_alone():
 def test_light_varies_within_its_bounds_and_never_the_hue():
     grey = torch.full((3, 8, 8), 100, dtype=torch.uint8)
     bright = ImageTransform(8, area=(1.0, 1.0), ratio=1.0, brightness=0.1)
-    levels = torch.stack([bright(grey, key)[:, 0, 0] for key in range(200)]).float()
+    levels = torch.stack([bright(grey, luck)[:, 0, 0] for luck in lucks(200)]).float()
     assert (levels.max(dim=1).values == levels.min(dim=1).values).all()
     assert 74 <= levels.min() < 78
     assert 122 < levels.max() <= 126
     assert bright(grey).equal(grey)  # evaluation
     halves = torch.tensor([50, 150], dtype=torch.uint8).repeat_interleave(4).expand(3, 8, 8)
     spread = torch.stack(
-        [ImageTransform(8, area=(1.0, 1.0), ratio=1.0, contrast=0.2)(halves, key) for key in range(100)]
+        [ImageTransform(8, area=(1.0, 1.0), ratio=1.0, contrast=0.2)(halves, luck) for luck in lucks(100)]
     ).float()
     distance = (spread[..., 4] - spread[..., 3])[:, 0, 0]
     assert 80 <= distance.min() < 84
