@@ -11,7 +11,7 @@ from typing import Any
 import yaml
 from jsonargparse import ArgumentError, Namespace
 from lightning.pytorch import Callback, LightningDataModule, LightningModule, Trainer
-from lightning.pytorch.callbacks import Checkpoint, ModelCheckpoint
+from lightning.pytorch.callbacks import Checkpoint, ModelCheckpoint, ProgressBar, RichProgressBar
 from lightning.pytorch.cli import ArgsType, LightningArgumentParser, LightningCLI
 from lightning.pytorch.loggers import CSVLogger, TensorBoardLogger
 from lightning.pytorch.utilities.exceptions import MisconfigurationException
@@ -134,7 +134,20 @@ class Command(LightningCLI):
             callbacks.append(KeepConfiguration(self.kept))
             if options.enable_checkpointing is not False and not any(isinstance(c, Checkpoint) for c in callbacks):
                 callbacks += keep_last(root / "checkpoints")
+        if options.enable_progress_bar is not False and not any(isinstance(c, ProgressBar) for c in callbacks):
+            callbacks.append(StepBar())
         return super().instantiate_trainer(callbacks=callbacks, **kwargs)
+
+
+class StepBar(RichProgressBar):
+    """Lightning's progress bar for training that is counted in steps, with the last loss of each objective."""
+
+    def _get_train_description(self, current_epoch: int) -> str:
+        return "training"  # not "Epoch 0/-2"
+
+    def get_metrics(self, trainer: Trainer, pl_module: LightningModule) -> dict[str, Any]:
+        metrics = super().get_metrics(trainer, pl_module)
+        return {name.removeprefix("train/"): value for name, value in metrics.items() if name != "v_num"}
 
 
 def check(command: str, configuration: dict[str, Any], options: list[str]) -> None:

@@ -79,7 +79,7 @@ def start(command: str, request: Request) -> None:
     Raises:
         ConfigurationError: Before anything is built.
     """
-    configuration = under_checkpoint(command, request.configuration)
+    configuration = with_kept_encoder(under_checkpoint(command, request.configuration))
     if os.getcwd() not in sys.path:
         sys.path.append(os.getcwd())  # classes of one's own project
     from .trainer import Command, ConfigurationShown, quiet  # Lightning takes seconds to import
@@ -108,6 +108,22 @@ def under_checkpoint(command: str, configuration: dict[str, Any]) -> dict[str, A
     if "default_root_dir" in kept.get("trainer", {}):
         base["trainer"] = {"default_root_dir": kept["trainer"]["default_root_dir"]}
     return merge(base, configuration)
+
+
+def with_kept_encoder(configuration: dict[str, Any]) -> dict[str, Any]:
+    """What was asked for, with the encoder of the checkpoint that `model.checkpoint` names, where none is given.
+
+    A task that measures or fine-tunes a pretrained encoder need not say once more how it is built.
+    """
+    own = (configuration.get("model") or {}).get("init_args") or {}
+    path = own.get("checkpoint")
+    if "encoder" in own or not isinstance(path, str) or not os.path.isfile(path):
+        return configuration
+    from .checkpoints import read_configuration
+
+    kept = read_configuration(path).get("model", {}).get("init_args", {})
+    encoder = {"encoder": kept["encoder"]} if "encoder" in kept else {}
+    return merge({"model": {"class_path": configuration["model"].get("class_path"), "init_args": encoder}}, configuration)
 
 
 def show_help(command: str, classes: Sequence[str]) -> int:

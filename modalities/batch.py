@@ -150,7 +150,7 @@ class Fault(NamedTuple):
 class Step(NamedTuple):
     """All that one rank trains on in one optimiser step."""
 
-    index: int
+    number: int
     """Number of the optimiser step, from 0."""
     batches: tuple[Batch, ...]
     """Micro-batches; each holds one source, in the same order of sources on every rank."""

@@ -113,7 +113,7 @@ class Pretraining(lightning.LightningModule):
         scales = self._scales(counts)
         losses: dict[str, Loss] = {}
         for number, reading in enumerate(readings):
-            keys = (self.seed, step.index, number, world()[0])
+            keys = (self.seed, step.number, number, world()[0])
             read = read_backward(reading, self.encoder, self.objectives, scales, self.manual_backward, *keys)
             for name, loss in read.items():
                 before = losses.get(name, Loss(0, 0))

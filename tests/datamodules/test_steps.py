@@ -75,7 +75,7 @@ def test_resume_reads_on_at_the_next_step_with_any_number_of_workers():
         nonlocal trained
         seen = []
         for step in loader:
-            assert step.index == trained
+            assert step.number == trained
             seen += numbers([step])
             trained += 1
             if trained == until:

@@ -51,7 +51,7 @@ def test_few_or_unequal_shards_give_every_rank_the_same_steps(tmp_path, data, co
     """Scenario D01: fewer shards than ranks, shards of unequal size."""
     paths, total = write_shards(tmp_path, data, counts), sum(counts)
     ranks = [steps(paths, data, total, rank, world) for rank in range(world)]
-    assert [[step.index for step in rank] for rank in ranks] == [list(range(total))] * world
+    assert [[step.number for step in rank] for rank in ranks] == [list(range(total))] * world
     assert {len(step.batches) for rank in ranks for step in rank} == {2}
     drawn = [n for parts in zip(*ranks, strict=True) for n in samples(parts)]
     assert Counter(drawn) == dict.fromkeys(range(total), 4)  # 4 rows a step, `total` steps: four epochs
@@ -104,7 +104,7 @@ class Recorder(lightning.LightningModule):
         return torch.optim.SGD(self.parameters(), 0.1)
 
     def training_step(self, step, index):
-        assert step.index == self.global_step
+        assert step.number == self.global_step
         self.seen.append(step)
         self.manual_backward(self.weight * 1.0)
         self.optimizers().step()
