@@ -81,6 +81,11 @@ class Regions(NamedTuple):
     hidden: Bool[Tensor, "B R"] | None = None
     """Mark: regions whose feature or class must be predicted."""
 
+    @property
+    def read(self) -> Float[Tensor, "B R F"]:
+        """Features the encoder reads: `shown` where an objective has marked the regions, else `features`."""
+        return self.features if self.shown is None else self.shown
+
 
 class Audio(NamedTuple):
     """One recording a sample."""
@@ -106,6 +111,11 @@ class Codes(NamedTuple):
     """Mark: codes the encoder reads instead of `ids`."""
     hidden: Bool[Tensor, "B N"] | None = None
     """Mark: codes that must be predicted."""
+
+    @property
+    def read(self) -> Int[Tensor, "B N"]:
+        """Codes the encoder reads: `shown` where an objective has marked the sequence, else `ids`."""
+        return self.ids if self.shown is None else self.shown
 
 
 class Batch(NamedTuple):

@@ -9,7 +9,8 @@ class Vocabulary:
 
     Args:
         size: Number of rows, control tokens included.
-        pad, unknown, start, end, mask: Ids of the control tokens. Our own tokenizers put them at 0 to 4.
+        pad, unknown, start, end, mask: Ids of the control tokens. Our own tokenizers put them at 0 to 4; start and end may
+            be one, as in XLM.
     """
 
     size: int
@@ -26,8 +27,8 @@ class Vocabulary:
                     f"vocabulary: the {field.name} id is {getattr(self, field.name)}, but the vocabulary has "
                     f"{self.size} rows (0 to {self.size - 1}); give the tokenizer's own size and ids"
                 )
-        if len(self.controls) < len(fields(self)) - 1:
-            raise ValueError(f"vocabulary: control ids must differ from each other, found {self}")
+        if len(self.controls) < len(fields(self)) - 1 - (self.start == self.end):
+            raise ValueError(f"vocabulary: control ids must differ from each other, start and end apart, found {self}")
 
     @property
     def controls(self) -> tuple[int, ...]:

@@ -1,9 +1,10 @@
 """The encoder contract: a batch goes in, states come out under the names of the batch's fields."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from types import MappingProxyType
 from typing import NamedTuple
 
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from ..modalities.batch import Batch
@@ -33,6 +34,8 @@ class States(NamedTuple):
     """One vector a sample that has seen all of its fused modalities (a fused encoder's pooled first token)."""
     vectors: Vectors = Vectors()
     """Projected vectors, from encoders that compare modalities instead of fusing them."""
+    layers: Mapping[int, "States"] = MappingProxyType({})
+    """States of the streams after some blocks (0: before the first), where they were asked for."""
 
 
 class Encoder(nn.Module):
@@ -53,11 +56,16 @@ class Encoder(nn.Module):
     tokens: nn.Embedding | None = None
     languages: int = 0
 
-    def forward(self, batch: Batch, allow: Allow = same_document) -> States:
+    def present(self, batch: Batch) -> dict[str, Bool[Tensor, "B _"]]:
+        """Which positions of each stream will have states, known without reading: what marks may be laid over."""
+        raise NotImplementedError
+
+    def forward(self, batch: Batch, allow: Allow = same_document, keep: Collection[int] = ()) -> States:
         """Read a batch, its marks included.
 
         Args:
             batch: Any batch; modalities that this encoder has no stream for are an error, absent ones are not.
             allow: Which positions may attend to which, within a sample (see `packing`).
+            keep: Numbers of blocks after which the states are wanted in `States.layers` too.
         """
         raise NotImplementedError

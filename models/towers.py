@@ -1,5 +1,7 @@
 """Towers: encoders of one modality."""
 
+from collections.abc import Collection
+
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
@@ -37,17 +39,25 @@ class TextTower(Encoder):
     def languages(self) -> int:
         return 0 if self.embeddings.languages is None else self.embeddings.languages.num_embeddings
 
-    def encode(self, text: Text, allow: Allow = same_document) -> Float[Tensor, "B L D"]:
-        """States of one text a sample."""
+    def encode(
+        self, text: Text, allow: Allow = same_document, keep: Collection[int] = ()
+    ) -> tuple[Float[Tensor, "B L D"], dict[int, Float[Tensor, "B L D"]]]:
+        """States of one text a sample, and the kept ones of lower layers."""
         packing = Packing([text_stream(text)])
-        rows = self.transformer(packing.place(self.embeddings(text)), packing.mask(allow))
-        return packing.give_back(rows)[0]
+        rows, kept = self.transformer(packing.place(self.embeddings(text)), packing.mask(allow), keep)
+        return packing.give_back(rows)[0], {number: packing.give_back(one)[0] for number, one in kept.items()}
 
-    def forward(self, batch: Batch, allow: Allow = same_document) -> States:
+    def present(self, batch: Batch) -> dict[str, Bool[Tensor, "B _"]]:
+        texts = {"text": batch.text, "translation": batch.translation}
+        return {name: text.present for name, text in texts.items() if text is not None}
+
+    def forward(self, batch: Batch, allow: Allow = same_document, keep: Collection[int] = ()) -> States:
         refuse(batch, "a text tower", "text", "translation")
+        texts = {"text": batch.text, "translation": batch.translation}
+        read = {name: self.encode(text, allow, keep) for name, text in texts.items() if text is not None}
         return States(
-            text=None if batch.text is None else self.encode(batch.text, allow),
-            translation=None if batch.translation is None else self.encode(batch.translation, allow),
+            **{name: states for name, (states, _) in read.items()},
+            layers={number: States(**{name: kept[number] for name, (_, kept) in read.items()}) for number in keep},
         )
 
 
@@ -66,24 +76,37 @@ class ImageTower(Encoder):
         self.front_end, self.transformer = front_end, transformer
         self.widths = {"image": front_end.width}
 
-    def encode(self, image: Image) -> tuple[Float[Tensor, "B P D"], Bool[Tensor, "B P"]]:
-        """States of one picture a sample, and which of them are there."""
-        vectors = self.front_end(image)
-        present = image.present[:, None].expand(vectors.shape[:2])
+    def encode(
+        self, image: Image, keep: Collection[int] = ()
+    ) -> tuple[Float[Tensor, "B P D"], dict[int, Float[Tensor, "B P D"]]]:
+        """States of one picture a sample, and the kept ones of lower layers."""
+        vectors, stream = self.front_end(image), image_stream(image, self.front_end)
         if self.transformer is None:
-            return vectors * present[..., None], present
-        packing = Packing([Stream(present)])
-        rows = self.transformer(packing.place(vectors[present]), packing.mask(same_document))
-        return packing.give_back(rows)[0], present
+            return vectors * stream.present[..., None], {}
+        packing = Packing([stream])
+        rows, kept = self.transformer(packing.place(vectors[stream.present]), packing.mask(same_document), keep)
+        return packing.give_back(rows)[0], {number: packing.give_back(one)[0] for number, one in kept.items()}
 
-    def forward(self, batch: Batch, allow: Allow = same_document) -> States:
+    def present(self, batch: Batch) -> dict[str, Bool[Tensor, "B _"]]:
+        return {} if batch.image is None else {"image": image_stream(batch.image, self.front_end).present}
+
+    def forward(self, batch: Batch, allow: Allow = same_document, keep: Collection[int] = ()) -> States:
         refuse(batch, "an image tower", "image")
-        return States(image=None if batch.image is None else self.encode(batch.image)[0])
+        if batch.image is None:
+            return States()
+        states, kept = self.encode(batch.image, keep)
+        return States(image=states, layers={number: States(image=one) for number, one in kept.items()})
 
 
 def text_stream(text: Text) -> Stream:
     """What the packer and the attention rule must know of a text."""
     return Stream(text.present, text.document, text.segment, text.hidden)
+
+
+def image_stream(image: Image, front_end: nn.Module) -> Stream:
+    """What the packer and the attention rule must know of a picture's vectors."""
+    count = front_end.count(*image.pixels.shape[2:])
+    return Stream(image.present[:, None].expand(-1, count), hidden=image.hidden)
 
 
 def refuse(batch: Batch, who: str, *streams: str) -> None:

@@ -5,6 +5,7 @@ sum (post-norm, as in BERT and XLM-R) or before each sub-layer with one more at 
 arXiv:2002.04745). Blocks work on packed rows (see `packing`): they know nothing of padding.
 """
 
+from collections.abc import Collection
 from typing import Literal
 
 import torch
@@ -112,18 +113,32 @@ class Transformer(nn.Module):
         self.norm = nn.LayerNorm(width, epsilon) if norm == "pre" else nn.Identity()
         self.apply(initialize)
 
-    def forward(self, states: Float[Tensor, "rows length D"], mask: Mask = None) -> Float[Tensor, "rows length D"]:
+    def forward(
+        self, states: Float[Tensor, "rows length D"], mask: Mask = None, keep: Collection[int] = ()
+    ) -> tuple[Float[Tensor, "rows length D"], dict[int, Float[Tensor, "rows length D"]]]:
         """
         Args:
             states: Packed rows.
             mask: True where the second position may be attended to from the first; None: all see all in their row.
+            keep: Numbers of blocks after which the states are wanted too; 0: what comes in.
+
+        Returns:
+            The last states, normed in a pre-norm stack, and the kept ones, as they are between blocks.
+
+        Raises:
+            ValueError: A number in `keep` is beyond the last block.
         """
-        for block in self.blocks:
+        if any(not 0 <= number <= len(self.blocks) for number in keep):
+            raise ValueError(f"states after blocks {sorted(keep)} are asked for, but there are {len(self.blocks)} blocks")
+        kept = {0: states} if 0 in keep else {}
+        for number, block in enumerate(self.blocks, start=1):
             if self.recompute and torch.is_grad_enabled():
                 states = checkpoint(block, states, mask, use_reentrant=False)
             else:
                 states = block(states, mask)
-        return self.norm(states)
+            if number in keep:
+                kept[number] = states
+        return self.norm(states), kept
 
 
 def initialize(module: nn.Module) -> None:

@@ -49,5 +49,6 @@ def _check_sharing(source: str, names: Sequence[str], objectives: Mapping[str, O
             raise ValueError(
                 f"passes.{source}: {name} reads in a way of its own and needs a group for itself, found {list(names)}"
             )
-    if len({type(objectives[name]).view for name in names}) > 1:
-        raise ValueError(f"passes.{source}: {list(names)} view the batch differently; give each view a group for itself")
+    own = [name for name in names if type(objectives[name]).view is not Objective.view]
+    if len(own) > 1:
+        raise ValueError(f"passes.{source}: {own} each view the batch in a way of their own; give each a group for itself")

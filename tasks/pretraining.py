@@ -10,6 +10,7 @@ from typing import Literal
 
 import lightning
 import torch
+from lightning.pytorch.utilities import rank_zero_info
 from torch import Tensor, nn
 
 from ..modalities.batch import Batch, Step
@@ -22,6 +23,7 @@ from .optimization import Optimization, clip_gradients
 from .passes import plan_passes
 from .ranks import sum_gradients, sum_over_ranks, world
 from .reading import Scales, count_readings, mark_pass, read_backward
+from .restore import load_encoder
 from .validation import Sums
 
 
@@ -35,6 +37,7 @@ class Pretraining(lightning.LightningModule):
         passes: Mapping[str, Sequence[Sequence[str]]],
         optimization: Optimization,
         tokenizer: str | None = None,
+        initial: str | None = None,
         seed: int = 0,
         denominator: Literal["each", "pooled"] = "each",
     ):
@@ -45,6 +48,7 @@ class Pretraining(lightning.LightningModule):
             passes: For each source, groups of objective names that share one reading.
             optimization: Optimiser, schedule, clipping, frozen parts.
             tokenizer: Tokenizer file; checked against the encoder's vocabulary and languages at start.
+            initial: Checkpoint of another run, from which the encoder's weights are taken before anything is built on it.
             seed: Of marks and dropout.
             denominator: `each`: every objective's loss is a mean over its own items in the whole step; `pooled`: all sums
                 are divided by the items of all objectives together, as InfoXLM's released code does.
@@ -54,6 +58,8 @@ class Pretraining(lightning.LightningModule):
             raise ValueError(f"denominator must be 'each' or 'pooled', found {denominator!r}")
         self.automatic_optimization = False
         self.encoder = encoder
+        if initial is not None:
+            load_encoder(encoder, initial, rank_zero_info)
         self.objectives = nn.ModuleDict(objectives)
         self.plan = plan_passes(passes, objectives)
         self.optimization, self.seed, self.denominator = optimization, seed, denominator
@@ -110,6 +116,7 @@ class Pretraining(lightning.LightningModule):
         self._check_sources(step)
         readings = [mark_pass(one, step.batches, self.objectives) for one in self.plan]
         counts = sum_over_ranks(count_readings(readings, self.objectives, self.device))
+        counts = counts * torch.tensor([objective.weight != 0 for objective in self.objectives.values()], device=self.device)
         scales = self._scales(counts)
         losses: dict[str, Loss] = {}
         for number, reading in enumerate(readings):
@@ -158,7 +165,7 @@ class Pretraining(lightning.LightningModule):
             reading = mark_pass(one, [batch], self.objectives, share=False)
             states = self.objectives[one.names[0]].read(self.encoder, reading.marked[0])
             for name in one.names:
-                self.sums.add(name, reading.marked[0], self.objectives[name].loss(states, reading.marked[0]))
+                self.sums.add(name, batch, self.objectives[name].loss(states, reading.marked[0]))
 
     def on_validation_epoch_end(self) -> None:
         names = None if self.tokenizer is None else self.tokenizer.languages

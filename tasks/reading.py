@@ -42,7 +42,8 @@ def mark_pass(one: Pass, batches: Sequence[Batch], objectives: Objectives, share
         objectives: By name.
         share: Whether samples may borrow from all micro-batches and ranks, which all ranks then do together.
     """
-    views = [objectives[one.names[0]].view(batch) for batch in batches if batch.source == one.source]
+    viewer = next((name for name in one.names if type(objectives[name]).view is not Objective.view), one.names[0])
+    views = [objectives[viewer].view(batch) for batch in batches if batch.source == one.source]
     for name in one.names:
         objective = objectives[name]
         loans = [loan for view in views if share and (loan := objective.lend(view)) is not None]

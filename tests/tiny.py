@@ -70,9 +70,14 @@ def text_tower(**options) -> TextTower:
     return TextTower(embeddings(**options), transformer())
 
 
+def encode(tower, text):
+    """States of a text tower."""
+    return tower.encode(text)[0]
+
+
 def two_towers(vector_width=24) -> TwoTowers:
     front_end = Patches(WIDTH, patch=8, size=16)
-    return TwoTowers(text_tower(), ImageTower(front_end, transformer()), vector_width)
+    return TwoTowers(text_tower(), ImageTower(front_end, transformer()), vector_width=vector_width)
 
 
 def single_stream() -> SingleStream:

@@ -53,7 +53,8 @@ class Objective(nn.Module):
         """Build the head from the encoder's widths and tables. The encoder is passed, never stored as a module."""
 
     def view(self, batch: Batch) -> Batch:
-        """What is read: the batch itself, or, say, a text joined to its translation."""
+        """What is read: the batch itself, or, say, a text joined to its translation. Of the objectives that share a pass,
+        one at most may override this; the others then read its view."""
         return batch
 
     def lend(self, view: Batch) -> Batch | None:
@@ -74,7 +75,8 @@ class Objective(nn.Module):
         raise NotImplementedError
 
     def read(self, encoder: Encoder, marked: Batch) -> States:
-        """One forward pass, or more; an objective that overrides this has a pass of its own."""
+        """One forward pass, or more; an objective that overrides this has a pass of its own, and may return what its own
+        `loss` or `embed` reads, in a type of its own."""
         return encoder(marked)
 
     def loss(self, states: States, marked: Batch) -> Loss:
@@ -99,7 +101,8 @@ class Objective(nn.Module):
         raise NotImplementedError
 
     def after_step(self, encoder: Encoder) -> None:
-        """Move momentum copies and queues; called after the optimiser has stepped, never inside a step."""
+        """Move momentum copies and queues; called after the optimiser has stepped, never inside a step. What `loss` stashes
+        for it must be stashed only while `self.training`: validation calls `loss` too."""
 
 
 def total_of(losses: Tensor) -> Loss:

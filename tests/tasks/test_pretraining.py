@@ -160,7 +160,7 @@ def test_dropout_is_the_same_in_both_readings_of_gradient_caching():
     model.zero_grad()
     _, _, second = gradients(model, step)
     assert all(torch.equal(first[name], second[name]) for name in first)
-    epsilon, name = 1e-3, "encoder.text_projection.weight"
+    epsilon, name = 1e-3, "encoder.projections.text.weight"
     weight = dict(model.named_parameters())[name]
     direction = torch.randn_like(weight)
     values = []
@@ -182,7 +182,7 @@ def test_the_pooled_denominator_of_infoxlm_is_an_option():
     _, counts, separate = gradients(each, step)
     _, _, together = gradients(pooled, step)
     share = counts["itc"] / sum(counts.values())
-    name = "encoder.image_projection.weight"  # only the image-text contrast reaches it
+    name = "encoder.projections.image.weight"  # only the image-text contrast reaches it
     assert torch.allclose(together[name], separate[name] * share, atol=1e-7)
 
 
