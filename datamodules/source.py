@@ -10,7 +10,7 @@ from jaxtyping import Int64, UInt8
 from torch import Tensor
 
 from ..modalities.augmentation import ImageTransform, draw_luck
-from ..modalities.batch import Batch, Fault, Image, Text
+from ..modalities.batch import Batch, Fault, Text
 from ..modalities.chance import chance, salt, uniform
 from ..modalities.image import BadImageError, collate_images, decode_image
 from ..modalities.text import collate_text
@@ -154,9 +154,7 @@ class Reader:
                 slots.append(slot)
             except (BadSampleError, BadImageError) as error:
                 faults.append(Fault(error.kind, *self.shards.find(one), error.detail))
-        if not rows:
-            return Reading(None, [], faults)
-        item = torch.tensor([row.item for row in rows])
+        item = torch.tensor([row.item for row in rows], dtype=torch.int64)
         return Reading(self._collate(rows, Batch(self.name, item, sample[slots], epoch[slots])), slots, faults)
 
     def _read_row(self, number: int, luck: Sequence[float], crop: Sequence[float] | None) -> Row:
@@ -175,19 +173,13 @@ class Reader:
 
     def _collate(self, rows: list[Row], batch: Batch) -> Batch:
         return batch._replace(
-            text=self._tokenize([row.text for row in rows]),
-            translation=self._tokenize([row.translation for row in rows]),
-            image=self._stack([row.pixels for row in rows]),
+            text=None if self.source.text is None else self._tokenize([row.text for row in rows]),
+            translation=None if self.source.translation is None else self._tokenize([row.translation for row in rows]),
+            image=None if self.source.image is None else collate_images([row.pixels for row in rows], self.source.image.size),
         )
 
-    def _stack(self, pictures: list[Tensor | None]) -> Image | None:
-        return None if self.source.image is None else collate_images(pictures, self.source.image.size)
-
-    def _tokenize(self, captions: list[Caption | None]) -> Text | None:
-        there = [caption for caption in captions if caption is not None]
-        if not there or self.tokenizer is None:
-            return None
-        texts, languages = [caption.text for caption in there], [caption.language for caption in there]
+    def _tokenize(self, captions: list[Caption]) -> Text:
+        texts, languages = [caption.text for caption in captions], [caption.language for caption in captions]
         return collate_text(texts, languages, self.tokenizer, self.max_tokens)
 
 

@@ -21,7 +21,7 @@ class Reading(NamedTuple):
     """What came of reading some rows."""
 
     batch: Batch | None
-    """The rows that could be read, in their order; None where none could."""
+    """The rows that could be read, in their order; of evaluation None where none could."""
     slots: list[int]
     """Which of the rows asked for these are, ascending."""
     faults: list[Fault]
@@ -47,8 +47,7 @@ class Steps(Dataset):
     Step s of a source are its draws [s * batch, (s + 1) * batch); ranks take contiguous shares of them, and micro-batches
     contiguous parts of a share: 1 rank of 8, 2 of 4 and 4 micro-batches of 2 train on the same rows. An epoch may end
     inside a step. A row that cannot be read is a hole: the others keep their places, and the step its number. A
-    micro-batch with no row left is left out; so ranks may differ in their number of micro-batches, never in the order of
-    their sources.
+    micro-batch with no row left is still there, empty: all ranks have as many micro-batches, so that none waits for another.
     """
 
     def __init__(self, sources: Sequence[Readable], rank: int = 0, world: int = 1):
@@ -92,8 +91,7 @@ def split(reading: Reading, rows: int, micro_batch_size: int) -> list[Batch]:
     batches, start = [], 0
     for first in range(0, rows, micro_batch_size):
         size = sum(first <= slot < first + micro_batch_size for slot in reading.slots)
-        if size and reading.batch is not None:
-            batches.append(narrow(reading.batch, start, size))
+        batches.append(narrow(reading.batch, start, size))
         start += size
     return batches
 

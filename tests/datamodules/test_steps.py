@@ -24,8 +24,6 @@ class Numbered:
     def read(self, number, epoch):
         slots = [slot for slot, one in enumerate(number.tolist()) if one not in self.bad]
         faults = [Fault("bad", "a.tar", str(one), "told") for one in number.tolist() if one in self.bad]
-        if not slots:
-            return Reading(None, [], faults)
         number, epoch = number[slots], epoch[slots]
         pixels = number[:, None, None, None].expand(-1, 3, 2, 2).to(torch.uint8)
         image = Image(pixels.contiguous(), torch.ones(len(slots), dtype=torch.bool))
@@ -90,13 +88,13 @@ def test_resume_reads_on_at_the_next_step_with_any_number_of_workers():
     assert seen == uninterrupted
 
 
-def test_holes_keep_the_places_of_the_others_and_empty_micro_batches_are_left_out():
+def test_holes_keep_the_places_of_the_others_and_empty_micro_batches_stay():
     whole, holed = Steps([Numbered(batch_size=8)])[2], None
     rows = numbers([whole])
     holed = Steps([Numbered(batch_size=8, micro_batch_size=2, bad=(rows[1], rows[4], rows[5]))])[2]
-    assert [batch.sample.tolist() for batch in holed.batches] == [rows[:1], rows[2:4], rows[6:]]
+    assert [batch.sample.tolist() for batch in holed.batches] == [rows[:1], rows[2:4], [], rows[6:]]
     assert {fault.key for fault in holed.faults} == {str(rows[slot]) for slot in (1, 4, 5)}
-    assert Steps([Numbered(bad=range(100))])[0].batches == ()
+    assert [batch.size for batch in Steps([Numbered(bad=range(100))])[0].batches] == [0]
 
 
 def test_faults_are_counted_by_kind_and_told_once(caplog):

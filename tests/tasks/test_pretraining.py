@@ -8,7 +8,7 @@ import torch
 import training
 from ranks import run_on_ranks
 
-from interlingua.modalities.batch import Batch, Step
+from interlingua.modalities.batch import Batch, Step, take
 from interlingua.tasks.objectives.contrast import Contrast
 from interlingua.tasks.objectives.masked_language import MaskedLanguage
 from interlingua.tasks.objectives.objective import Loss, Objective
@@ -225,3 +225,21 @@ def test_validation_is_by_source_and_language_and_the_same_each_time():
     assert first["validation/loss"] > sum(
         weights[key.split("/")[-1]] * value for key, value in first.items() if key.split("/")[-1] in weights
     )
+
+
+def train_with_holes():
+    rank, world = torch.distributed.get_rank(), torch.distributed.get_world_size()
+    model = training.module()
+    steps = [training.Steps(2, rank, world)[number] for number in range(2)]
+    emptied = [Step(s.number, tuple(b if rank == 0 else take(b, torch.arange(0)) for b in s.batches)) for s in steps]
+    training.trainer(2, strategy="ddp", devices=world).fit(model, training.loader(emptied))
+    return model.state_dict()
+
+
+def test_a_rank_that_could_read_nothing_takes_part_all_the_same():
+    model = training.module()
+    steps = [training.Steps(2, 0, 2)[number] for number in range(2)]
+    training.trainer(2).fit(model, training.loader(steps))
+    for weights in run_on_ranks(train_with_holes, 2, limit=60):
+        for name, value in model.state_dict().items():
+            assert torch.allclose(value, weights[name], atol=1e-5), name

@@ -51,7 +51,9 @@ def build(folder, workers=0, micro_batch_size=None):
         tokenizer=str(folder / "tokenizer.model"),
     )
     train = folder / "shards" / "train"
-    pictures = Source(str(train / "pictures"), 16, micro_batch_size, TextChoice(["en"]), image=ImageTransform(size=32, shift=0.1))
+    pictures = Source(
+        str(train / "pictures"), 16, micro_batch_size, TextChoice(["en"]), image=ImageTransform(size=32, shift=0.1)
+    )
     names = Source(str(train / "names"), 16, micro_batch_size, TextChoice(["en"]), TranslationChoice())
     data = Shards({"pictures": pictures, "names": names}, str(folder / "tokenizer.model"), 32, workers=workers)
     return module, data
@@ -88,7 +90,9 @@ def whole(quickstart):
 @pytest.mark.parametrize(("step", "workers"), [(1, 0), (4, 2), (11, 0)])
 def test_resumed_is_uninterrupted_at_any_step_with_any_number_of_workers(quickstart, whole, step, workers):
     rows, weights, _ = whole
-    again, weights_again, trainer = train(quickstart, STEPS, workers, quickstart / f"kept/whole-step={step}.ckpt", f"again{step}")
+    again, weights_again, trainer = train(
+        quickstart, STEPS, workers, quickstart / f"kept/whole-step={step}.ckpt", f"again{step}"
+    )
     assert trainer.global_step == STEPS
     assert again == {number: row for number, row in rows.items() if number >= step}
     for name, value in weights.items():
