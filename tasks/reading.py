@@ -18,7 +18,7 @@ from ..modalities.batch import Batch
 from ..modalities.chance import chance
 from ..models.encoder import Encoder
 from .objectives.objective import Embeddings, Loss, Objective
-from .objectives.rows import join_rows
+from .objectives.rows import join_rows, refuse_packed
 from .passes import Pass
 from .ranks import gather_batch, gather_rows
 
@@ -46,6 +46,8 @@ def mark_pass(one: Pass, batches: Sequence[Batch], objectives: Objectives, share
     views = [objectives[viewer].view(batch) for batch in batches if batch.source == one.source]
     for name in one.names:
         objective = objectives[name]
+        for view in views if objective.one_item_a_row else ():
+            refuse_packed(view, name)
         loans = [loan for view in views if share and (loan := objective.lend(view)) is not None]
         pool = gather_batch(join_rows(loans))[0] if loans else None
         views = [objective.mark(view, pool) for view in views]

@@ -22,6 +22,7 @@ class Contrast(Objective):
     """
 
     coupled = True
+    one_item_a_row = True
 
     def __init__(
         self,

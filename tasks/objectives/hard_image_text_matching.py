@@ -23,6 +23,8 @@ class HardImageTextMatching(Objective):
     published recipe, the split into micro-batches and ranks decides which texts can be drawn.
     """
 
+    one_item_a_row = True
+
     def __init__(self, temperature: float = 0.07, weight: float = 1.0):
         """
         Args:

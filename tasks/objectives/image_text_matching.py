@@ -21,6 +21,8 @@ class ImageTextMatching(Objective):
     objectives of the pass see the mismatched pair.
     """
 
+    one_item_a_row = True
+
     def __init__(self, rate: float = 0.5, weight: float = 1.0):
         """
         Args:

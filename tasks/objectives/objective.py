@@ -40,9 +40,11 @@ class Objective(nn.Module):
         key: Random key of this objective's marks, from the run's seed and the objective's name (set by `Pretraining`).
         coupled: True where a row's loss depends on the other rows of the step: such an objective writes `embed` and
             `contrast` instead of `loss`, and is exact over micro-batches (gradient caching) and ranks (gathering).
+        one_item_a_row: True where a row is scored as a whole: packed rows, of several documents, are then refused.
     """
 
     coupled = False
+    one_item_a_row = False
 
     def __init__(self, weight: float = 1.0):
         super().__init__()

@@ -34,6 +34,17 @@ def join_rows(batches: Sequence[Batch], pad: int = 0) -> Batch:
     return batches[0] if len(batches) == 1 else _join(list(batches), [batch.size for batch in batches], pad)
 
 
+def refuse_packed(batch: Batch, objective: str) -> None:
+    """Raise ValueError if a row holds several documents, for an objective that scores rows as a whole."""
+    for name in ("text", "translation"):
+        text = getattr(batch, name)
+        if text is not None and bool((text.document[text.present] != 0).any()):
+            raise ValueError(
+                f"{objective} scores one item a row, but rows of source {batch.source!r} are packed: several documents share "
+                f"a {name}; leave packing out of this source, or give {objective} a source of its own"
+            )
+
+
 def _join(parts: list, sizes: list[int], pad: int):
     """Join NamedTuples of one kind; `sizes` are their numbers of rows, one of a `None` part too."""
     like = next(part for part in parts if part is not None)

@@ -243,3 +243,14 @@ def test_a_rank_that_could_read_nothing_takes_part_all_the_same():
     for weights in run_on_ranks(train_with_holes, 2, limit=60):
         for name, value in model.state_dict().items():
             assert torch.allclose(value, weights[name], atol=1e-5), name
+
+
+def test_packed_rows_are_refused_by_objectives_that_score_a_row_as_a_whole():
+    whole = training.samples("captions", 0)
+    document = torch.zeros_like(whole.text.tokens)
+    document[0, 3:] = 1
+    packed = whole._replace(text=whole.text._replace(document=document))
+    with pytest.raises(ValueError, match="itc scores one item a row, but rows of source 'captions' are packed"):
+        training.module().backward_step(Step(0, (packed,)))
+    tokens_only = training.module(objectives={"mlm": MaskedLanguage()}, passes={"captions": [["mlm"]]})
+    assert gradients(tokens_only, Step(0, (packed,)))[1]["mlm"] > 0
