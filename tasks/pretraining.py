@@ -81,6 +81,8 @@ class Pretraining(lightning.LightningModule):
                 raise ValueError(
                     f"the tokenizer knows {known} languages, the encoder's table has {read} rows; set `languages: {known}`"
                 )
+            if not read and stage == "fit":
+                rank_zero_info(f"the encoder reads no language ids: those of the {known} languages only tell results apart")
 
         self.optimization.stop_gradients(self)  # before several ranks wrap the module
 
@@ -146,15 +148,15 @@ class Pretraining(lightning.LightningModule):
     def _report(self, losses: Mapping[str, Loss], counts: Tensor, norm: Tensor) -> None:
         """Log the global mean of each objective in this step: the same numbers however the step was split."""
         zero = torch.zeros((), device=self.device)
-        totals = torch.stack([losses[name].total.float() if name in losses else zero for name in self.objectives])
-        totals = sum_over_ranks(totals)
+        totals = [losses[name].total.float() if name in losses else zero for name in self.objectives]
+        *sums, faults = sum_over_ranks(torch.stack([*totals, zero + self.faults])).tolist()
         values = {}
-        for name, total, count in zip(self.objectives, totals.tolist(), counts.tolist(), strict=True):
+        for name, total, count in zip(self.objectives, sums, counts.tolist(), strict=True):
             if count:
                 values[name] = total / count
         loss = sum(self.objectives[name].weight * value for name, value in values.items())
         self.log_dict({f"train/{name}": value for name, value in values.items()}, prog_bar=True)
-        self.log_dict({"train/loss": loss, "train/gradient_norm": norm, "train/faults": float(self.faults)})
+        self.log_dict({"train/loss": loss, "train/gradient_norm": norm, "train/faults": faults})
         self.log("train/learning_rate", self.optimizers().param_groups[0]["lr"])
 
     def validation_step(self, batch: Batch, index: int) -> None:
