@@ -96,10 +96,12 @@ def _rank(send, folder: str, rank: int, ranks: int, limit: float, module: str, n
     os.environ.update(RANK=str(rank), LOCAL_RANK=str(rank), NODE_RANK="0", WORLD_SIZE=str(ranks))
     sys.path.insert(0, str(Path(__file__).parent))
     try:
-        importlib.import_module("conftest")  # the import hook that checks shapes and types
+        # Before the hook, under which bytecode has caches of its own: compiling Lightning for them takes 10 s.
+        import lightning  # noqa: F401
         import torch
         import torch.distributed as dist
 
+        importlib.import_module("conftest")  # the import hook that checks shapes and types
         torch.set_num_threads(1)
         store = Path(folder, "store").as_uri()
         dist.init_process_group("gloo", store, timeout=timedelta(seconds=START + limit), rank=rank, world_size=ranks)
