@@ -36,11 +36,7 @@ def stretch(text: Text, padded: int, left: bool = False) -> Text:
     """The same rows, padded to a width."""
     more = (padded - text.tokens.shape[1], 0) if left else (0, padded - text.tokens.shape[1])
     pad = torch.nn.functional.pad
-    fields = {
-        name: pad(field, more, value=-1 if name == "word" else 0)
-        for name, field in zip(text._fields[:7], text[:7], strict=True)
-    }
-    return Text(**fields)
+    return Text(*(pad(field, more) for field in text[:7]))._replace(word=pad(text.word, more, value=-1))
 
 
 @pytest.mark.parametrize("encoder", [tiny.text_tower, tiny.two_towers, tiny.single_stream])
