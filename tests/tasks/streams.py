@@ -23,12 +23,12 @@ def single_stream(encoder=None, rate=0.5, hidden=0.3) -> Pretraining:
     return Pretraining(encoder or tiny.single_stream(), objectives, {"captions": [["itm", "mlm"]]}, options, seed=3)
 
 
-def two_towers(tokenizer) -> Pretraining:
+def two_towers(tokenizer, hidden=0.3) -> Pretraining:
     """Image-text contrast and masked language modelling over two towers, for texts of a tokenizer."""
     torch.manual_seed(0)
     text = TextTower(tiny.embeddings(vocabulary=tokenizer.vocabulary), tiny.transformer(layers=1))
     encoder = TwoTowers(text, ImageTower(Patches(tiny.WIDTH, patch=8, size=16), tiny.transformer(layers=1)), vector_width=24)
-    objectives = {"itc": Contrast("text", "image"), "mlm": MaskedLanguage(rate=0.3)}
+    objectives = {"itc": Contrast("text", "image"), "mlm": MaskedLanguage(hidden)}
     options = Optimization(1e-2, warmup_steps=2, weight_decay=0.1)
     return Pretraining(encoder, objectives, {"captions": [["itc", "mlm"]]}, options, tokenizer.path, seed=3)
 
