@@ -21,6 +21,7 @@ from pathlib import Path
 
 from ..modalities.normalization import normalize
 from ..modalities.tokenizer import MASK, Tokenizer, write_tokenizer
+from .arguments import OneLineParser
 
 THREADS = 4
 Line = tuple[str, str]
@@ -264,12 +265,12 @@ def _run_training(options: argparse.Namespace) -> None:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="interlingua tokenizer", description="Train a tokenizer, or show what one does.")
+    parser = OneLineParser(prog="interlingua tokenizer", description="Train a tokenizer, or show what one does.")
     commands = parser.add_subparsers(dest="command", required=True)
     train = commands.add_parser("train", help="train one from shards or text files")
     sources = train.add_mutually_exclusive_group(required=True)
-    sources.add_argument("--shards", nargs="+", metavar="PATH", help="shards to take all texts from")
-    sources.add_argument("--text", nargs="+", metavar="LANG=FILE", help="text files, UTF-8, one text a line")
+    sources.add_argument("--shards", nargs="+", action="extend", metavar="PATH", help="shards to take all texts from")
+    sources.add_argument("--text", nargs="+", action="extend", metavar="LANG=FILE", help="text files, UTF-8, one text a line")
     train.add_argument("--output", required=True, metavar="NAME.model", help="NAME.json is written beside it")
     train.add_argument("--size", type=int, default=8000, help="pieces, control tokens and bytes included (default: 8000)")
     train.add_argument(

@@ -1,11 +1,12 @@
 """The quick start: four commands in a row, each of which can be given by itself."""
 
-import argparse
 import shlex
 import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
+
+from .datamodules.arguments import OneLineParser
 
 LANGUAGES = "en,de,fr,es,ru,ar,hi,zh,ja,ko,tr,sw"
 DATA = Path("runs", "quickstart")
@@ -15,7 +16,7 @@ WITHOUT = "quickstart_no_crosslingual"
 
 def main(argv: Sequence[str]) -> int:
     """Write shards, train a tokenizer, pretrain, and find pictures by names in twelve languages."""
-    parser = argparse.ArgumentParser(prog="interlingua quickstart", description=main.__doc__)
+    parser = OneLineParser(prog="interlingua quickstart", description=main.__doc__)
     parser.add_argument("--without-crosslingual", action="store_true", help="the ablation: no contrast between translations")
     parser.add_argument("--seed", type=int, default=0, help="of weights, order, marks and dropout (default: 0)")
     arguments = parser.parse_args(argv)

@@ -26,7 +26,7 @@ import numpy as np
 
 from ...modalities.normalization import normalize
 from ..sample import Caption
-from ..shards.writer import ShardWriter, prepare_folder
+from ..shards.writer import ShardWriter, find_older
 
 SPLITS = ("train", "validation", "test")
 FOLDERS = ("train/pictures", "train/names", "train/captions", "validation", "test")
@@ -127,19 +127,19 @@ def write_quickstart(folder: Path | str, force: bool = False) -> Dropped:
     """
     folder = Path(folder)
     for name in FOLDERS:
-        prepare_folder(folder / name, force)
+        find_older(folder / name, force)  # before the work, as it may be refused
     emoji, pictures = load_emoji()
     encoded = {one.item: _encode(picture) for one, picture in zip(emoji, pictures, strict=True)}
     training, dropped = close_leaks(emoji)
     shown_elsewhere = novel_pictures(emoji, pictures)
     dropped = dropped._replace(pictures=len(shown_elsewhere))
     shown = [one for one in training if one.item not in shown_elsewhere]
-    _write(folder / "train" / "pictures", _only(shown, languages=["en"]), encoded)
-    _write(folder / "train" / "names", training, {})
-    _write(folder / "train" / "captions", shown, encoded)
+    _write(folder / "train" / "pictures", _only(shown, languages=["en"]), encoded, force)
+    _write(folder / "train" / "names", training, {}, force)
+    _write(folder / "train" / "captions", shown, encoded, force)
     for split in SPLITS[1:]:
         novel = [one for one in emoji if one.split == split]
-        _write(folder / split, _only(novel, roles=["name"]), encoded)
+        _write(folder / split, _only(novel, roles=["name"]), encoded, force)
     (folder / "NOTICE").write_bytes((files(__package__) / "NOTICE").read_bytes())
     about = {"data": "quickstart", "dropped": dropped._asdict()}
     (folder / "about.json").write_text(json.dumps(about, indent=1) + "\n", encoding="utf-8")
@@ -159,8 +159,8 @@ def _only(
             yield one._replace(texts=texts)
 
 
-def _write(folder: Path, emoji: Iterable[Emoji], encoded: Mapping[str, bytes]) -> None:
-    with ShardWriter(folder, samples_per_shard=512) as writer:
+def _write(folder: Path, emoji: Iterable[Emoji], encoded: Mapping[str, bytes], force: bool) -> None:
+    with ShardWriter(folder, samples_per_shard=512, force=force) as writer:
         for one in emoji:
             writer.write(one.item, one.texts, one.item, encoded.get(one.item), concept=one.concept)
 

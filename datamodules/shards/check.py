@@ -1,6 +1,5 @@
 """Are shards fit to be trained on? Counts of what is there, and of all that is not as it should be."""
 
-import json
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
@@ -12,6 +11,7 @@ import numpy as np
 from ...modalities.batch import Fault
 from ..sample import BadSampleError
 from .fields import FieldMap
+from .paths import read_summary
 from .progress import track
 from .reader import ShardSet
 from .writer import checksum
@@ -123,22 +123,13 @@ def _compare_checksums(shards: ShardSet) -> list[Fault]:
     for shard in track(shards.shards, "comparing checksums"):
         folder = shard.path.parent
         if folder not in written:
-            written[folder] = _read_checksums(folder)
+            listed = folder / "index.json"
+            written[folder] = read_summary(listed) if listed.exists() else {}
         expected = written[folder].get(shard.path.name)
-        if expected is not None and checksum(shard.path) != expected:
+        if expected and checksum(shard.path) != expected:
             detail = "the tar is not the one that index.json describes; copy or write the folder anew"
             faults.append(Fault("checksum", shard.path.name, "", detail))
     return faults
-
-
-def _read_checksums(folder: Path) -> dict[str, str]:
-    path = folder / "index.json"
-    if not path.exists():
-        return {}
-    try:
-        return {shard["name"]: shard["sha256"] for shard in json.loads(path.read_bytes())["shards"]}
-    except (ValueError, KeyError, TypeError) as error:
-        raise ValueError(f"{path}: not an index of shards ({error!r}); remove it, or write the folder anew") from None
 
 
 def format_report(report: Report, longest: int = 20) -> str:

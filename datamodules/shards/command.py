@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from ..arguments import OneLineParser
 from .fields import FieldMap, TextField, check_language
 from .sources import Record, read_csv, read_folder, read_jsonl
 
@@ -34,8 +35,10 @@ def main(argv: list[str]) -> int:
 def _write_sources(arguments: argparse.Namespace) -> int:
     """`shards write` from anything but the quick start's own data."""
     skipped: Counter[str] = Counter()
-    written, languages = _write_records(arguments.records(arguments, skipped), arguments, skipped)
-    _report_skipped(skipped)
+    try:
+        written, languages = _write_records(arguments.records(arguments, skipped), arguments, skipped)
+    finally:
+        _report_skipped(skipped)
     print(f"{written:,} samples in {arguments.out}: " + ", ".join(f"{code} {n:,}" for code, n in languages.most_common()))
     return 0
 
@@ -156,10 +159,14 @@ def _read_map(file: Path | None) -> FieldMap | None:
 
     try:
         content = yaml.safe_load(file.read_text(encoding="utf-8"))
-        texts = [TextField(**entry) for entry in content.pop("texts", [])]
-        return FieldMap(texts=tuple(texts), **content)
-    except (yaml.YAMLError, TypeError, AttributeError) as error:
-        raise ValueError(f"{file}: not a field map ({error}); `interlingua shards check --help` shows one") from None
+        if not isinstance(content, dict):
+            raise TypeError(f"found {content!r}, expected a mapping")
+        if "texts" in content:
+            content["texts"] = [TextField(**entry) for entry in content["texts"]]
+        return FieldMap(**content)
+    except (yaml.YAMLError, TypeError, AttributeError, UnicodeDecodeError) as error:
+        reason = " ".join(str(error).split())
+        raise ValueError(f"{file}: not a field map ({reason}); `interlingua shards check --help` shows one") from None
 
 
 _EXAMPLE_MAP = """
@@ -176,7 +183,7 @@ _PATHS = "tars, patterns ('data/{000..041}.tar', 'data/*.tar', in quotes), or fo
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = OneLineParser(
         prog=PROGRAM, description="Write, check, show and index shards: tars of samples, as webdataset reads them."
     )
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
@@ -199,7 +206,9 @@ def _parser() -> argparse.ArgumentParser:
         f"examples:\n  {PROGRAM} show data/train -n 3\n  {PROGRAM} show data/train --language de sw --sheet sheet.png",
     )
     show.add_argument("-n", dest="number", type=int, default=8, metavar="N", help="samples to show (default: %(default)s)")
-    show.add_argument("--language", nargs="+", metavar="CODE", help="only samples and texts in these languages")
+    show.add_argument(
+        "--language", nargs="+", action="extend", metavar="CODE", help="only samples and texts in these languages"
+    )
     show.add_argument("--sheet", type=Path, metavar="FILE.png", help="also draw pictures and texts into this file")
     _add(
         commands,
@@ -280,8 +289,12 @@ def _add_write(commands: Any) -> None:
         "Parallel text, a column a language, tabs between; without --languages the first line has the codes.",
         "news.tsv data/news --languages en de",
     )
-    moses.add_argument("--languages", nargs="+", default=[], metavar="CODE", help="of the files (default: extensions)")
-    tabs.add_argument("--languages", nargs="+", default=[], metavar="CODE", help="of the columns (default: first line)")
+    moses.add_argument(
+        "--languages", nargs="+", action="extend", default=[], metavar="CODE", help="of the files (default: extensions)"
+    )
+    tabs.add_argument(
+        "--languages", nargs="+", action="extend", default=[], metavar="CODE", help="of the columns (default: first line)"
+    )
     quick = _command(
         sources,
         "quickstart",
@@ -311,6 +324,6 @@ def _source(sources: Any, name: str, records: Callable, what: str, example: str,
 
 def _language(code: str) -> str:
     try:
-        return check_language(code, "--language")
+        return check_language(code, "found")
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from None

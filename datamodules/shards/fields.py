@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from ...modalities.normalization import is_empty
 from ..sample import BadSampleError, Caption
 
 PICTURES = ("jpg", "jpeg", "png", "webp", "gif", "bmp", "tif", "tiff")
@@ -30,6 +31,32 @@ def check_language(code: str, where: str) -> str:
     if not _LANGUAGE.fullmatch(code):
         raise ValueError(f"{where}: {code!r} is not a language code; expected a form like en, zh, pt_BR, zh-Hant")
     return code
+
+
+def _require_text(where: str, value: Any) -> None:
+    if not isinstance(value, str):
+        raise ValueError(f"field map: {where} must be a text, found {value!r}; put words such as no, on or 5 in quotes")
+
+
+def require_characters(text: str, where: str) -> str:
+    """The text itself.
+
+    Raises:
+        ValueError: It cannot be written as UTF-8.
+    """
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        found = text[max(0, error.start - 20) : error.end]
+        raise ValueError(
+            f"{where}: found half of a surrogate pair, or bytes of a file name that are not UTF-8, in {found!r}; mend it"
+        ) from None
+    return text
+
+
+def is_blank(text: str) -> bool:
+    """Whether nothing is left to read of a text after normalisation, cheaply for most."""
+    return not any(map(str.isalnum, text)) and is_empty(text)
 
 
 @dataclass(frozen=True)
@@ -56,6 +83,8 @@ class TextField:
     by_language: bool = False
 
     def __post_init__(self):
+        for name in ("member", "path", "language", "language_path", "role"):
+            _require_text(f"text field {self.member!r}, `{name}`", getattr(self, name))
         check_language(self.language, f"field map, text field {self.member!r}, `language`")
         if self.member.endswith("json") != bool(self.path):
             raise ValueError(
@@ -94,7 +123,10 @@ class FieldMap:
             value = getattr(self, name)
             if isinstance(value, str):
                 raise ValueError(f"field map: `{name}` must be a list, found the string {value!r}; write [{value}]")
+            for entry in value if name != "texts" else ():
+                _require_text(f"`{name}`", entry)
             object.__setattr__(self, name, tuple(value))  # lists come from YAML
+        _require_text("`item`", self.item)
         if wrong := set(self.require) - {"image", "text"}:
             raise ValueError(f"field map: `require` knows image and text, found {sorted(wrong)}")
         members = {*self.image, *self.members, *(text.member for text in self.texts), "json"}
@@ -152,13 +184,23 @@ def read_texts(members: Mapping[str, bytes], records: Mapping[str, Mapping], fie
                 texts.append(Caption(source.language, members[source.member].decode("utf-8-sig").strip(), source.role))
             except UnicodeDecodeError as error:
                 raise BadSampleError("broken text", f"member {source.member} is not UTF-8: {error}") from None
+    for caption in texts:
+        for name, word in (("language", caption.language), ("role", caption.role)):
+            if not (word.strip() and word.isprintable() and len(word) <= 64):
+                raise BadSampleError("broken text", f"{name} of a text: expected a short word, found {_excerpt(word)}")
     return texts
 
 
 def read_item(record: Mapping[str, Any] | None, fields: FieldMap, shard: str, key: str) -> int:
-    """Identity of the sample, hashed to 63 bits."""
+    """Identity of the sample, hashed to 63 bits.
+
+    Raises:
+        BadSampleError: `broken item` where it is neither a text nor a whole number.
+    """
     own = look_up(record, fields.item) if record is not None and fields.item else None
-    name = str(own) if isinstance(own, str | int) and own != "" else f"{shard}\0{key}"
+    if isinstance(own, bool) or not isinstance(own, str | int | None):
+        raise BadSampleError("broken item", f"{fields.item!r}: expected a text or a whole number, found {_excerpt(own)}")
+    name = str(own) if own not in (None, "") else f"{shard}\0{key}"
     return int.from_bytes(hashlib.blake2b(name.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "little") >> 1
 
 
@@ -191,5 +233,8 @@ def _collect(value: Any, source: TextField, language: str, by_language: bool) ->
 
 
 def _broken(found: Any, source: TextField) -> BadSampleError:
-    excerpt = json.dumps(found, ensure_ascii=False)[:80]
-    return BadSampleError("broken text", f"{source.path!r} of {source.member}: expected texts, found {excerpt}")
+    return BadSampleError("broken text", f"{source.path!r} of {source.member}: expected texts, found {_excerpt(found)}")
+
+
+def _excerpt(found: Any) -> str:
+    return json.dumps(found)[:80]

@@ -19,9 +19,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...modalities.batch import Fault
-from ...modalities.normalization import is_empty
 from ..sample import BadSampleError, Caption
-from .fields import FieldMap, parse_json, read_item, read_texts, split_name
+from .fields import FieldMap, is_blank, parse_json, read_item, read_texts, split_name
 from .tar import Gap, Member, Window, scan_tar
 
 TYPES = {
@@ -232,7 +231,7 @@ def understand(contents: Mapping[str, bytes], fields: FieldMap, shard: str, key:
     """
     records = {name: parse_json(content, name) for name, content in contents.items() if name.endswith("json")}
     texts = read_texts(contents, records, fields)
-    captions = [caption for caption in texts if any(map(str.isalnum, caption.text)) or not is_empty(caption.text)]
+    captions = [caption for caption in texts if not is_blank(caption.text)]
     return captions, len(texts) - len(captions), read_item(records.get("json"), fields, shard, key)
 
 

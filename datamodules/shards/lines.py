@@ -1,6 +1,7 @@
 """Text files by lines, plain or gzipped."""
 
 import gzip
+import zlib
 from pathlib import Path
 
 
@@ -18,7 +19,18 @@ class Lines:
         return self
 
     def __next__(self) -> str:
-        line, self.number = next(self.stream), self.number + 1
+        try:
+            line, self.number = next(self.stream), self.number + 1
+        except (OSError, EOFError, zlib.error) as error:  # what a cut or damaged .gz raises
+            raise ValueError(
+                f"{self.file}, after line {self.number}: cannot be read ({error}); copy it anew"
+                + (", or rename it if it is not gzipped" if self.file.suffix == ".gz" else "")
+            ) from None
+        if self.number == 1 and b"\r" in line[:-1] and not line.endswith(b"\n"):
+            raise ValueError(
+                f"{self.file}: its lines end with carriage returns alone, so that all is one line; convert it: "
+                "tr '\\r' '\\n' < OLD > NEW"
+            )
         try:
             return line.decode("utf-8-sig" if self.number == 1 else "utf-8")
         except UnicodeDecodeError as error:

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from ..sample import Caption
-from .fields import check_language
+from .fields import check_language, is_blank
 from .lines import Lines
 from .sources import Record
 
@@ -62,7 +62,7 @@ def _columns(file: Path, lines: Lines, expected: int, first: int) -> Iterator[li
 def _pair(rows: Iterable[Sequence[str]], codes: Sequence[str], skipped: Counter[str]) -> Iterator[Record]:
     for row in rows:
         texts = tuple(Caption(code, text.strip(), "sentence") for code, text in zip(codes, row, strict=False))
-        if len(texts) == len(codes) and all(caption.text for caption in texts):
+        if len(texts) == len(codes) and not any(is_blank(caption.text) for caption in texts):
             yield Record(texts)
         else:
             skipped["line without translation"] += 1

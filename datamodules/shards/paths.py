@@ -19,13 +19,35 @@ def find_shards(paths: Sequence[str] | str) -> list[Path]:
 
     found: list[Path] = []
     for path in [os.fspath(paths)] if isinstance(paths, str | os.PathLike) else paths:
-        for name in [path] if os.path.exists(path) else braceexpand(os.fspath(path)):
+        if not os.fspath(path):
+            raise ValueError(f"found an empty path in {paths!r} (an unset variable?); expected tars, a pattern or a folder")
+        try:
+            names = [os.fspath(path)] if os.path.exists(path) else list(braceexpand(os.fspath(path)))
+        except ValueError as error:
+            raise ValueError(f"{path}: {error}; a pattern looks like 'data/{{000..041}}.tar'") from None
+        for name in names:
             found += _find(name, os.fspath(path))
     if not found:
         raise FileNotFoundError("no shards: the list of paths is empty")
-    if twice := [str(tar) for tar, count in Counter(found).items() if count > 1]:
+    real = Counter(tar.resolve() for tar in found)
+    if twice := [str(tar) for tar in found if real[tar.resolve()] > 1]:
         raise ValueError(f"{twice[0]} is named twice in {paths}: each shard may be read once")
+    if pipes := [str(tar) for tar in found if not tar.is_file()]:
+        raise ValueError(f"{pipes[0]}: found a pipe, a device or a folder; random access needs a tar in a file: save it as one")
     return found
+
+
+def read_summary(file: Path) -> dict[str, str]:
+    """Checksum (`""` where it has none) of each shard by name, in order, out of an `index.json`.
+
+    Raises:
+        ValueError: It is not one of ours.
+    """
+    try:
+        shards = json.loads(file.read_bytes())["shards"]
+        return {str(shard["name"]): shard.get("sha256", "") for shard in shards}
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise ValueError(f"{file}: not an index of shards ({error!r}); remove it, or write the folder anew") from None
 
 
 def _find(name: str, pattern: str) -> list[Path]:
@@ -33,10 +55,7 @@ def _find(name: str, pattern: str) -> list[Path]:
     path = Path(name)
     if path.is_dir():
         listed = path / "index.json"
-        if listed.exists():
-            tars = [path / shard["name"] for shard in json.loads(listed.read_bytes())["shards"]]
-        else:
-            tars = sorted(path.glob("*.tar"))
+        tars = [path / name for name in read_summary(listed)] if listed.exists() else sorted(path.glob("*.tar"))
         missing = [tar for tar in tars if not tar.exists()]
         if missing or not tars:
             problem = f"{listed} names {missing[0].name}, which is not there" if missing else "no *.tar in this folder"

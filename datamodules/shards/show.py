@@ -1,5 +1,6 @@
 """Look at samples: as text, and as a contact sheet of pictures with their captions in every script."""
 
+import re
 from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -11,6 +12,8 @@ from ..sample import BadSampleError, Caption, Sample
 from .reader import ShardSet
 
 TILE, LINE, MARGIN, LINES = 224, 22, 12, 5
+_COMMANDS = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
+"""What would not be seen on a terminal but command it: colours, the cursor, the direction of what follows."""
 INK, QUIET, PAPER, FRAME = (28, 28, 32), (130, 130, 140), (255, 255, 255), (235, 235, 240)
 
 
@@ -36,7 +39,7 @@ def format_sample(sample: Sample, languages: Sequence[str] | None = None) -> str
     parts += [f"  {extension}, {len(content):,} bytes" for extension, content in sample.members.items()]
     texts = [text for text in sample.texts if languages is None or text.language in languages]
     parts += [f"  {text.language:<6}{text.role:<9} {text.text}" for text in texts]
-    return "\n".join(parts)
+    return "\n".join(_COMMANDS.sub(lambda found: ascii(found[0])[1:-1], part) for part in parts)
 
 
 def draw_sheet(samples: Sequence[Sample], file: Path, languages: Sequence[str] | None = None) -> list[str]:

@@ -6,17 +6,21 @@ cannot be meant raises ValueError with the file, the line, the column, and the f
 
 import csv
 import json
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from ..sample import BadSampleError, Caption
-from .fields import PICTURES, FieldMap, TextField, check_language, read_texts
+from .fields import PICTURES, FieldMap, TextField, check_language, is_blank, read_texts, require_characters
 from .lines import Lines
 
 _CSV_COLUMNS = ("image", "caption", "language", "role", "item")
 _CONTENTS = ("caption", "captions", "text", "texts")
+_HALF = re.compile(r"\\u[dD][89a-fA-F]")  # half of a pair, if not its other half stands beside it
+_FIELDS = {*_CONTENTS, "image", "item", "language", "role", "src", "tgt", "src_lang", "tgt_lang"}
 
 
 class Record(NamedTuple):
@@ -41,7 +45,10 @@ def read_folder(folder: Path, language: str, skipped: Counter[str]) -> Iterator[
         )
     pictures: dict[Path, Path] = {}
     texts: dict[Path, list[tuple[str, Path]]] = {}
-    for path in sorted(path for path in folder.rglob("*") if path.is_file() and not path.name.startswith(".")):
+    for path in sorted(path for path in folder.rglob("*") if not path.name.startswith(".")):
+        if not path.is_file():
+            skipped["link to a folder, or to nothing"] += path.is_symlink()
+            continue
         extension = path.suffix[1:].lower()
         if extension in PICTURES:
             if other := pictures.get(path.with_suffix("")):
@@ -58,7 +65,8 @@ def read_folder(folder: Path, language: str, skipped: Counter[str]) -> Iterator[
     for base, path in pictures.items():
         captions = [Caption(code, line) for code, file in texts.get(base, []) for line in _lines(file, skipped)]
         if captions:
-            yield Record(tuple(captions), path.relative_to(folder).as_posix(), path)
+            item = path.relative_to(folder).as_posix()
+            yield Record(tuple(captions), require_characters(item, f"{item!a}, name of the file"), path)
         else:
             skipped["picture without text"] += 1
 
@@ -74,11 +82,12 @@ def read_csv(file: Path, language: str, pictures: Path | None, skipped: Counter[
         pictures: Folder that paths start from; None for the folder of the file.
         skipped: Counts blank captions and rows without any.
     """
-    with Lines(file) as lines:
+    csv.field_size_limit(2**31 - 1)  # 128 KiB by default, and a text may be a document
+    with Lines(file) as lines, _csv_faults(lines):
         rows = csv.DictReader(lines, strict=True)
         columns = list(rows.fieldnames or [])
         languages = _check_header(file, columns)
-        for row in _csv_rows(lines, rows):
+        for row in rows:
             where = f"{file}, line {lines.number}"
             if None in row or None in row.values():
                 few = sum(value is not None for value in row.values())
@@ -87,7 +96,7 @@ def read_csv(file: Path, language: str, pictures: Path | None, skipped: Counter[
             code = check_language(row.get("language") or language, f"{where}, column language")
             found = {"caption": code} | languages if "caption" in row else languages
             role = row.get("role") or "caption"
-            captions = tuple(Caption(own, row[name].strip(), role) for name, own in found.items() if row[name].strip())
+            captions = tuple(Caption(own, row[name].strip(), role) for name, own in found.items() if not is_blank(row[name]))
             skipped["blank caption"] += len(found) - len(captions)
             if not captions:
                 continue
@@ -105,7 +114,7 @@ def read_jsonl(file: Path, language: str, pictures: Path | None, skipped: Counte
         file: JSON lines, UTF-8.
         language: Language code of texts that do not say theirs.
         pictures: Folder that paths start from; None for the folder of the file.
-        skipped: Counts blank captions and lines without any.
+        skipped: Counts blank captions, lines without any, and fields that nothing reads.
     """
     with Lines(file) as lines:
         for number, line in enumerate(lines, 1):
@@ -115,12 +124,13 @@ def read_jsonl(file: Path, language: str, pictures: Path | None, skipped: Counte
             where = f"{file}, line {number}"
             record = _parse_line(line, where)
             texts = _read_line(record, language, where)
-            captions = tuple(caption for caption in texts if caption.text)
+            captions = tuple(caption for caption in texts if not is_blank(caption.text))
+            skipped.update(_unread(record))
             skipped["blank caption"] += len(texts) - len(captions)
             if not captions or ("src" in record and len(captions) < 2):
                 continue
             image = _find_picture(record.get("image"), pictures or file.parent, f"{where}, field image")
-            yield Record(captions, record.get("item", record.get("image")), image)
+            yield Record(captions, _read_identity(record, where), image)
 
 
 def _check_header(file: Path, columns: list[str]) -> dict[str, str]:
@@ -136,15 +146,25 @@ def _check_header(file: Path, columns: list[str]) -> dict[str, str]:
         raise ValueError(f"{where}: column {twice[0]} stands twice; give each column a name of its own")
     if unknown or not ("caption" in columns or languages):
         raise ValueError(
-            f"{where}: found columns {', '.join(columns) or '(none)'}; expected caption or caption_LANGUAGE, and of "
-            f"image, language, role, item what you have{'; remove ' + ', '.join(unknown) if unknown else ''}"
+            f"{where}: found columns {', '.join(map(repr, columns)) or '(none)'}; expected caption or caption_LANGUAGE, and of "
+            f"image, language, role, item what you have{_mend_header(columns, unknown)}"
         )
     return languages
 
 
-def _csv_rows(lines: Lines, rows: csv.DictReader) -> Iterator[dict[str, Any]]:
+def _mend_header(columns: list[str], unknown: list[str]) -> str:
+    if len(columns) == 1 and (mark := next((mark for mark in ";\t|" if mark in columns[0]), None)):
+        return f"; separate columns with commas, not with {mark!r}"
+    plain = {name: name.strip().lower() for name in unknown}
+    fixes = [f"rename {name!r} to {plain[name]}" for name in unknown if plain[name] in _CSV_COLUMNS]
+    fixes += [f"remove {name!r}" for name in unknown if plain[name] not in _CSV_COLUMNS]
+    return "".join(f"; {fix}" for fix in fixes)
+
+
+@contextmanager
+def _csv_faults(lines: Lines) -> Iterator[None]:
     try:
-        yield from rows
+        yield
     except csv.Error as error:
         raise ValueError(
             f"{lines.file}, line {lines.number}: {error}; expected comma-separated, texts in double quotes"
@@ -154,10 +174,12 @@ def _csv_rows(lines: Lines, rows: csv.DictReader) -> Iterator[dict[str, Any]]:
 def _parse_line(line: str, where: str) -> Mapping[str, Any]:
     try:
         record = json.loads(line)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ValueError(f"{where}: not JSON ({error}); expected one object a line") from None
     if not isinstance(record, dict):
         raise ValueError(f"{where}: found {type(record).__name__}, expected an object with a caption")
+    if _HALF.search(line):
+        require_characters(json.dumps(record, ensure_ascii=False), where)
     return record
 
 
@@ -171,8 +193,9 @@ def _read_line(record: Mapping[str, Any], language: str, where: str) -> list[Cap
         texts = [Caption(record.get(f"{side}_lang", ""), record.get(side, "").strip(), "sentence") for side in ("src", "tgt")]
     elif content := [name for name in _CONTENTS if name in record]:
         try:
-            source = TextField("json", content[0], check_language(code, where), role=role, by_language=True)
-            texts = read_texts({}, {"json": record}, FieldMap(texts=(source,)))
+            language = check_language(code, where)
+            sources = [TextField("json", name, language, role=role, by_language=True) for name in content]
+            texts = read_texts({}, {"json": record}, FieldMap(texts=sources))
         except BadSampleError as error:
             raise ValueError(f"{where}: {error.detail}") from None
     else:
@@ -183,10 +206,31 @@ def _read_line(record: Mapping[str, Any], language: str, where: str) -> list[Cap
     return texts
 
 
+def _unread(record: Mapping[str, Any]) -> list[str]:
+    """Fields of a line, and of its texts, that nothing reads: perhaps misspelt."""
+    kinds = [f"field {name}, not read" for name in record if name not in _FIELDS]
+    texts = [text for name in ("texts", "caption", "captions") for text in _listed(record.get(name))]
+    named = {name for text in texts if isinstance(text, dict) and "text" in text for name in text}
+    return kinds + [f"field {name} of a text, not read" for name in sorted(named - {"text", "lang", "role"})]
+
+
+def _listed(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [value]
+
+
+def _read_identity(record: Mapping[str, Any], where: str) -> str | int | None:
+    item = record.get("item")
+    if isinstance(item, bool) or not isinstance(item, str | int | None):
+        raise ValueError(f"{where}, field item: found {json.dumps(item)[:80]}, expected a text or a whole number")
+    return (record.get("image") or None) if item in (None, "") else item
+
+
 def _find_picture(name: Any, folder: Path, where: str) -> Path | None:
-    if not name:
+    if name is None or name == "":
         return None
-    path = folder / str(name)
+    if not isinstance(name, str) or "\0" in name or len(name) > 4000:
+        raise ValueError(f"{where}: found {str(name)[:80]!r}, expected the path of a picture")
+    path = folder / name
     if path.suffix[1:].lower() not in PICTURES:
         raise ValueError(f"{where}: {name} has no known extension; expected any of {', '.join(PICTURES)}")
     if not path.is_file():

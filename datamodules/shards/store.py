@@ -43,13 +43,18 @@ def read_head(path: Path) -> dict[str, Any] | None:
     """The head of an index; None where there is none or it is not one of ours, whole."""
     try:
         with open(path, "rb") as file:
+            size = os.fstat(file.fileno()).st_size
             if file.read(len(MARK)) != MARK:
                 return None
             length = int.from_bytes(file.read(8), "little")
-            head = json.loads(file.read(length))
-    except (OSError, ValueError):
+            head = json.loads(file.read(min(length, size)))
+        start = len(MARK) + 8 + length
+        ends = [start + offset + count * np.dtype(kind).itemsize for kind, count, offset in head["layout"].values()]
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):  # a damaged head may be any JSON
         return None
-    head["arrays_at"] = len(MARK) + 8 + length
+    if max(ends, default=0) > size or head["layout"].keys() != TYPES.keys():
+        return None  # cut short, as a full disk or an interrupted copy leaves it
+    head["arrays_at"] = start
     return head
 
 

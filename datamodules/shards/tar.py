@@ -8,6 +8,7 @@ import os
 from typing import NamedTuple
 
 BLOCK = 512
+GZIP = b"\x1f\x8b"
 _WINDOW = 1 << 15  # Small members are read with their headers; large ones are stepped over.
 
 
@@ -89,7 +90,9 @@ def scan_tar(window: Window, length: int) -> tuple[list[Member], list[Gap]]:
         if kind in b"0\x007":
             members.append(Member(name, start, size))
         override = {}
-    if not ended and not lost:
+    if 2 <= length < BLOCK and window.read(0, 2) == GZIP:
+        gaps.append(_describe(GZIP, 0, 0))
+    elif not ended and not lost:
         what = "truncated tar" if length else "empty file"
         gaps.append(Gap(what, f"ends at byte {length} without an end-of-archive mark", len(members)))
     return members, gaps
@@ -104,6 +107,8 @@ def _parse(header: bytes) -> tuple[str, int, bytes] | None:
         field = header[124:136]
         size = int.from_bytes(field[1:], "big") if field[0] & 0x80 else int(field.strip(b" \0") or b"0", 8)
     except ValueError:
+        return None
+    if size < 0:
         return None
     name = _text(header[:100])
     if header[257:263] == b"ustar\0" and header[345]:
@@ -128,7 +133,7 @@ def _parse_pax(content: bytes) -> dict[str, str]:
 def _describe(header: bytes, offset: int, after: int) -> Gap:
     if offset:
         return Gap("corrupt header", f"no tar header at byte {offset}", after)
-    if header[:2] == b"\x1f\x8b":
+    if header[:2] == GZIP:
         return Gap("compressed tar", "found gzip; random access needs a plain tar: gunzip it", after)
     return Gap("not a tar", f"starts with {header[:16]!r}", after)
 

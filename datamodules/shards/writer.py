@@ -4,20 +4,26 @@ import hashlib
 import io
 import json
 import os
+import re
 import tarfile
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from ..sample import Caption
-from .fields import MEMBERS, PICTURES, check_language, split_name
+from .fields import MEMBERS, PICTURES, check_language, is_blank, require_characters, split_name
+
+OURS = re.compile(r".*-\d{6}\.tar(\.index|\.index-\w+|\.partial)?|index\.json(\.partial)?", re.DOTALL)
+"""Files of a folder that belong to its shards; whatever else is there, other tars too, is never removed."""
 
 
 class ShardWriter:
     """Writes samples into `NAME-000000.tar`, `NAME-000001.tar`, ..., and `index.json` beside them when closed.
 
-    Use it as a context manager: after an error there is no `index.json`, and the tar that was open is gone.
+    Use it as a context manager: the shards get their names, and take the place of older ones, when all are written; after an
+    error the folder is as it was before.
     """
 
     def __init__(
@@ -35,7 +41,7 @@ class ShardWriter:
             samples_per_shard: Samples a tar; the last has what is left.
             resize: Pictures whose shorter side is longer are made smaller to this many pixels and stored anew (JPEG as
                 JPEG, others as PNG); None stores all as they are.
-            force: Remove tars and `index.json` that are in the folder.
+            force: Replace shards and `index.json` that are in the folder.
 
         Raises:
             FileExistsError: The folder is not empty.
@@ -44,8 +50,10 @@ class ShardWriter:
             raise ValueError(f"samples_per_shard: expected 1 or more, found {samples_per_shard}")
         if resize is not None and resize < 1:
             raise ValueError(f"resize: expected a number of pixels of 1 or more, found {resize}")
+        if not re.fullmatch(r"\w[^/\\]{0,199}", name):
+            raise ValueError(f"name: expected the first part of a file name, without a folder, found {name[:40]!r}")
         self.folder, self.name, self.samples_per_shard, self.resize = Path(folder), name, samples_per_shard, resize
-        prepare_folder(self.folder, force)
+        self._older = find_older(self.folder, force)
         self.shards: list[dict[str, Any]] = []
         self._tar: tarfile.TarFile | None = None
 
@@ -102,7 +110,7 @@ class ShardWriter:
             raise ValueError(f"sample key {key!r}: expected a name without a dot, as a member's extension starts at it")
         for number, caption in enumerate(texts):
             check_language(caption.language, f"sample {key!r}, text {number}")
-            if not caption.text.strip():
+            if is_blank(caption.text):
                 raise ValueError(f"sample {key!r}, text {number} ({caption.language}): it is blank; leave it out")
         if wrong := [extension for extension in members if extension not in MEMBERS]:
             raise ValueError(f"sample {key!r}: cannot store members {wrong}; expected any of {', '.join(MEMBERS)}")
@@ -110,7 +118,8 @@ class ShardWriter:
             raise ValueError(f"sample {key!r}: it has no text, no picture and no other member")
         record = ({} if item is None else {"item": item}) | dict(sorted(extra.items()))
         record["texts"] = [{"lang": lang, "text": text, "role": role} for lang, text, role in texts]
-        content = {"json": json.dumps(record, ensure_ascii=False, separators=(",", ":")).encode()}
+        text = json.dumps(record, ensure_ascii=False, separators=(",", ":"))
+        content = {"json": require_characters(text, f"sample {key!r}").encode()}
         if image is not None:
             extension = image_extension.lower() or guess_extension(image)
             if extension not in PICTURES:
@@ -125,8 +134,8 @@ class ShardWriter:
         self._languages: Counter[str] = Counter()
         self._modalities: Counter[str] = Counter()
         self._keys: set[str] = set()
-        self._partial = self.folder / f"{self._entry['name']}.partial"
-        self._tar = tarfile.TarFile(self._partial, "w", format=tarfile.GNU_FORMAT, encoding="utf-8")
+        partial = _partial(self.folder / self._entry["name"])
+        self._tar = tarfile.TarFile(partial, "w", format=tarfile.GNU_FORMAT, encoding="utf-8")
         return self._tar
 
     def _count(self, texts: Sequence[Caption], content: Mapping[str, bytes]) -> None:
@@ -139,8 +148,7 @@ class ShardWriter:
     def _finish(self, tar: tarfile.TarFile) -> None:
         tar.close()
         self._tar = None
-        path = self.folder / self._entry["name"]
-        os.replace(self._partial, path)
+        path = _partial(self.folder / self._entry["name"])
         self.shards.append(
             self._entry
             | {"bytes": path.stat().st_size, "sha256": checksum(path)}
@@ -148,7 +156,7 @@ class ShardWriter:
         )
 
     def close(self) -> None:
-        """Finish the last shard and write `index.json`.
+        """Finish the last shard, put all in the place of older ones, and write `index.json`.
 
         Raises:
             ValueError: Nothing was written.
@@ -162,23 +170,39 @@ class ShardWriter:
             total = sum((Counter(shard[name]) for shard in self.shards), Counter())
             summary[name] = dict(sorted(total.items()))
         summary["shards"] = self.shards
-        partial = self.folder / "index.json.partial"
-        partial.write_text(json.dumps(summary, indent=1) + "\n", encoding="utf-8")
-        os.replace(partial, self.folder / "index.json")
+        paths = [self.folder / name for name in (*(shard["name"] for shard in self.shards), "index.json")]
+        _partial(paths[-1]).write_text(json.dumps(summary, indent=1) + "\n", encoding="utf-8")
+        for path in {*self._older} - {*map(_partial, paths)}:
+            path.unlink(missing_ok=True)
+        for path in paths:
+            os.replace(_partial(path), path)
 
     def __enter__(self) -> "ShardWriter":
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        if kind is None:
-            self.close()
-        elif self._tar is not None:
-            self._tar.close()
-            self._partial.unlink()
+        try:
+            if kind is None:
+                self.close()
+        finally:
+            self._discard()
+
+    def _discard(self) -> None:
+        """Remove what has not got its name."""
+        if self._tar is not None:
+            with suppress(OSError):  # it may want to flush to a full disk
+                self._tar.close()
+            _partial(self.folder / self._entry["name"]).unlink(missing_ok=True)
+        for name in (*(shard["name"] for shard in self.shards), "index.json"):
+            _partial(self.folder / name).unlink(missing_ok=True)
 
 
-def prepare_folder(folder: Path, force: bool) -> None:
-    """Make a folder for shards, empty of shards.
+def _partial(path: Path) -> Path:
+    return path.with_name(f"{path.name}.partial")
+
+
+def find_older(folder: Path, force: bool) -> list[Path]:
+    """Make a folder for shards; its shards, if they may be replaced.
 
     Raises:
         FileExistsError: It is not empty, or not a folder.
@@ -186,12 +210,9 @@ def prepare_folder(folder: Path, force: bool) -> None:
     if folder.exists() and not folder.is_dir():
         raise FileExistsError(f"{folder}: expected a folder for the shards, found a file; name another")
     folder.mkdir(parents=True, exist_ok=True)
-    ours = [path for path in folder.iterdir() if ".tar" in path.suffixes or path.name == "index.json"]
-    if force:
-        for path in ours:
-            path.unlink()
-    elif any(folder.iterdir()):
+    if not force and any(folder.iterdir()):
         raise FileExistsError(f"{folder}: the folder is not empty; name another, or --force to replace its shards")
+    return [path for path in folder.iterdir() if OURS.fullmatch(path.name)]
 
 
 def checksum(path: Path) -> str:

@@ -80,7 +80,7 @@ def test_csv_with_a_column_a_language(tmp_path):
     [
         (
             "picture,text\n",
-            r"t.csv, line 1 \(header\): found columns picture, text; expected caption or .*; remove picture, text",
+            r"t.csv, line 1 \(header\): found columns 'picture', 'text'; expected caption or .*; remove 'text'",
         ),
         ("", r"line 1 \(header\): found columns \(none\)"),
         ("caption,caption\na,b\n", r"line 1 \(header\): column caption stands twice"),
