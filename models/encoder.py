@@ -48,6 +48,7 @@ class Encoder(nn.Module):
         vocabulary: Size and control ids of the text vocabulary, None without a text stream.
         tokens: The token embedding table `[V, D]`, for heads that share it.
         languages: Number of languages the text embeddings know; 0 where they do not read language ids.
+        max_tokens: Longest text that it reads, None where nothing bounds it.
     """
 
     widths: Mapping[str, int]
@@ -55,6 +56,7 @@ class Encoder(nn.Module):
     vocabulary: Vocabulary | None = None
     tokens: nn.Embedding | None = None
     languages: int = 0
+    max_tokens: int | None = None
 
     def present(self, batch: Batch) -> dict[str, Bool[Tensor, "B _"]]:
         """Which positions of each stream will have states, known without reading: what marks may be laid over."""

@@ -51,6 +51,10 @@ class SingleStream(Encoder):
     def languages(self) -> int:
         return 0 if self.embeddings.languages is None else self.embeddings.languages.num_embeddings
 
+    @property
+    def max_tokens(self) -> int:
+        return self.embeddings.max_tokens
+
     def present(self, batch: Batch) -> dict[str, Bool[Tensor, "B _"]]:
         texts = {"text": batch.text, "translation": batch.translation}
         present = {name: text.present for name, text in texts.items() if text is not None}

@@ -39,6 +39,10 @@ class TextTower(Encoder):
     def languages(self) -> int:
         return 0 if self.embeddings.languages is None else self.embeddings.languages.num_embeddings
 
+    @property
+    def max_tokens(self) -> int:
+        return self.embeddings.max_tokens
+
     def encode(
         self, text: Text, allow: Allow = same_document, keep: Collection[int] = ()
     ) -> tuple[Float[Tensor, "B L D"], dict[int, Float[Tensor, "B L D"]]]:

@@ -32,6 +32,8 @@ class TwoTowers(Encoder):
             pooling: How a sample's states become one vector before the projection.
         """
         super().__init__()
+        if vector_width < 1:
+            raise ValueError(f"two towers: vector_width is {vector_width}; vectors need a width of 1 or more")
         self.text, self.image, self.audio = text, image, audio
         self.vector_width, self.pooling = vector_width, pooling
         self.streams = {"text": text, "translation": text}
@@ -54,6 +56,10 @@ class TwoTowers(Encoder):
     @property
     def languages(self) -> int:
         return self.text.languages
+
+    @property
+    def max_tokens(self) -> int:
+        return self.text.max_tokens
 
     def present(self, batch: Batch) -> dict[str, Bool[Tensor, "B _"]]:
         return {name: self.streams[name].present(only(batch, name))[name] for name in self._given(batch)}

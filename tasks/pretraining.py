@@ -16,8 +16,8 @@ from torch import Tensor, nn
 from ..modalities.batch import Batch, Step
 from ..modalities.chance import chance, salt
 from ..modalities.tokenizer import Tokenizer
-from ..modalities.vocabulary import shake_hands
 from ..models.encoder import Encoder, Vectors
+from .agreement import check_agreement
 from .objectives.objective import Loss, Objective
 from .optimization import Optimization, clip_gradients
 from .passes import plan_passes
@@ -74,16 +74,11 @@ class Pretraining(lightning.LightningModule):
         precision = getattr(self.trainer.precision_plugin, "precision", "32-true")
         if precision.startswith("16"):
             raise ValueError(f"trainer.precision is {precision}, which needs a loss scale; use bf16-mixed or 32-true")
-        if self.tokenizer is not None and self.encoder.vocabulary is not None:
-            shake_hands(self.tokenizer.vocabulary, self.encoder.vocabulary)
-            known, read = len(self.tokenizer.languages), self.encoder.languages
-            if read and read != known:
-                raise ValueError(
-                    f"the tokenizer knows {known} languages, the encoder's table has {read} rows; set `languages: {known}`"
-                )
-            if not read and stage == "fit":
+        if self.tokenizer is not None:
+            check_agreement(self.encoder, self.tokenizer, getattr(self.trainer, "datamodule", None))
+            known = len(self.tokenizer.languages)
+            if stage == "fit" and self.encoder.vocabulary is not None and not self.encoder.languages:
                 rank_zero_info(f"the encoder reads no language ids: those of the {known} languages only tell results apart")
-
         self.optimization.stop_gradients(self)  # before several ranks wrap the module
 
     def on_train_batch_start(self, step: Step, index: int) -> None:

@@ -19,8 +19,8 @@ from torch.nn import functional as F
 from ..modalities.batch import Batch
 from ..modalities.text import text_identity
 from ..modalities.tokenizer import Tokenizer
-from ..modalities.vocabulary import shake_hands
 from ..models.encoder import Encoder, Vectors
+from .agreement import check_agreement
 from .restore import load_encoder
 from .results import Record, read_results, write_results, write_table
 from .retrieval_chart import write_chart
@@ -74,8 +74,7 @@ class Retrieval(lightning.LightningModule):
         self.lines: dict[LineKey, Line] = {}
 
     def setup(self, stage: str) -> None:
-        if self.encoder.vocabulary is not None:
-            shake_hands(self.tokenizer.vocabulary, self.encoder.vocabulary)
+        check_agreement(self.encoder, self.tokenizer, getattr(self.trainer, "datamodule", None))
         if self.ablation is not None:
             read_results(self.ablation)  # an hour before it is needed, since it may be missing
         if self.checkpoint is not None:

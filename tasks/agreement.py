@@ -1,0 +1,32 @@
+"""What encoder, tokenizer and data must agree on before anything is read."""
+
+from ..modalities.tokenizer import Tokenizer
+from ..modalities.vocabulary import shake_hands
+from ..models.encoder import Encoder
+
+
+def check_agreement(encoder: Encoder, tokenizer: Tokenizer, data: object) -> None:
+    """Refuse parts that do not fit each other; an encoder without text agrees with all.
+
+    Args:
+        encoder: What will read.
+        tokenizer: What numbers tokens and languages.
+        data: The data module, of which `max_tokens` is looked at, where it has one.
+
+    Raises:
+        ValueError: Vocabulary, number of languages or longest text differ; both numbers are named.
+    """
+    if encoder.vocabulary is None:
+        return
+    shake_hands(tokenizer.vocabulary, encoder.vocabulary)
+    known, rows = len(tokenizer.languages), encoder.languages
+    if rows and rows != known:
+        raise ValueError(
+            f"the tokenizer knows {known} languages, the encoder's table has {rows} rows; set `languages: {known}`"
+        )
+    longest, limit = getattr(data, "max_tokens", None), encoder.max_tokens
+    if longest is not None and limit is not None and longest > limit:
+        raise ValueError(
+            f"the data's max_tokens is {longest}, but the encoder reads at most {limit} tokens; set `data.max_tokens: {limit}` "
+            "(longer texts lose pieces, never their end token), or build the encoder with more"
+        )
