@@ -44,7 +44,7 @@ def build(folder, workers=0, micro_batch_size=None):
     image = ImageTower(ConvolutionStem(32, channels=(8, 16, 16), size=32))
     objectives = {"picture": Contrast("text", "image"), "translation": Contrast("text", "translation"), "mlm": MaskedLanguage()}
     module = Pretraining(
-        TwoTowers(text, image, 32),
+        TwoTowers(text, image, vector_width=32),
         objectives,
         {"pictures": [["picture"]], "names": [["translation"], ["mlm"]]},
         Optimization(1e-2, warmup_steps=4, schedule="cosine", steps=STEPS, max_gradient_norm=1.0),
