@@ -29,7 +29,7 @@ def texts(some):
 
 @pytest.mark.parametrize(("world", "workers"), [(1, 0), (2, 0), (2, 1), (4, 0)])
 def test_everything_comes_once_over_all_ranks(tmp_path, data, world, workers):
-    """Scenario M09: 21 samples, 2 ranks, batch 4."""
+    """Pitfall M09: 21 samples, 2 ranks, batch 4."""
     paths = write_shards(tmp_path, data, (10, 11))
     ranks = [batches(paths, data, rank, world, workers=workers) for rank in range(world)]
     assert len({len(rank) for rank in ranks}) == 1

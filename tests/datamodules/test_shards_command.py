@@ -34,7 +34,7 @@ def picture(color=(200, 30, 30), form="PNG", size=(40, 30)):
 
 @pytest.fixture
 def bad(tmp_path):
-    """I05: six good samples, one JPEG cut at 60 %, one 20000 x 20000 1-bit PNG, one empty file, one text named .jpg."""
+    """Pitfall I05: six good samples, one JPEG cut at 60 %, one 20000 x 20000 1-bit PNG, one empty file, one text named .jpg."""
     huge = io.BytesIO()
     Image.new("1", (20000, 20000)).save(huge, "PNG")
     jpeg = picture(None, "JPEG", (200, 200))

@@ -23,7 +23,7 @@ from interlingua.datamodules.shards.fields import FieldMap, TextField, check_lan
     ],
 )
 def test_key_ends_at_first_dot_of_base_name(name, split):
-    """D02: dots of folders never split."""
+    """Pitfall D02: dots of folders never split."""
     assert split_name(name) == split
 
 
@@ -33,7 +33,7 @@ def read(value, **options):
 
 
 def test_one_string_is_one_text_and_a_list_is_many():
-    """D05: 1 + 5 captions, not one for each letter."""
+    """Pitfall D05: 1 + 5 captions, not one for each letter."""
     assert read("a dog", language="en") == [Caption("en", "a dog")]
     assert [caption.text for caption in read(["a", "b", "c", "d", "e"])] == ["a", "b", "c", "d", "e"]
     assert read(None) == []

@@ -43,7 +43,7 @@ def keys(shards):
 
 
 def test_same_key_in_two_shards_is_two_samples(tmp_path):
-    """D02: two tars that each hold 0001.jpg and 0001.txt."""
+    """Pitfall D02: two tars that each hold 0001.jpg and 0001.txt."""
     make_tar(tmp_path / "a.tar", pairs(1, 1))
     make_tar(tmp_path / "b.tar", pairs(1, 1))
     shards = ShardSet(str(tmp_path), PLAIN)
@@ -52,7 +52,7 @@ def test_same_key_in_two_shards_is_two_samples(tmp_path):
 
 
 def test_duplicate_member_costs_its_sample_alone(tmp_path):
-    """D02: one tar with 0001.jpg twice."""
+    """Pitfall D02: one tar with 0001.jpg twice."""
     members = [*pairs(1), ("0001.jpg", b"one"), ("0001.jpg", b"two"), ("0001.txt", b"text"), *pairs(1, 2)]
     shards = ShardSet(str(make_tar(tmp_path / "a.tar", members)), PLAIN)
     assert keys(shards) == ["0000", "0002"]
@@ -68,7 +68,7 @@ def test_scattered_members_cost_their_samples_alone(tmp_path):
 
 
 def test_undeclared_members_are_counted(tmp_path):
-    """D02: `22.05.png`, `0001.seg.png`, `0001.JPG`, names without extension."""
+    """Pitfall D02: `22.05.png`, `0001.seg.png`, `0001.JPG`, names without extension."""
     members = [("22.05.png", b"x"), ("0001.JPG", b"x"), ("0001.seg.png", b"x"), ("train.v1/2.jpg", b"x"), ("README", b"x")]
     shards = ShardSet(str(make_tar(tmp_path / "a.tar", members)), PLAIN)
     assert keys(shards) == ["0001", "train.v1/2"]
@@ -78,7 +78,7 @@ def test_undeclared_members_are_counted(tmp_path):
 
 
 def test_differing_members_are_absent_or_faults_as_declared(tmp_path):
-    """D05: jpg + txt + npy, jpg + txt, txt alone."""
+    """Pitfall D05: jpg + txt + npy, jpg + txt, txt alone."""
     members = [("1.jpg", b"x"), ("1.txt", b"a"), ("1.codes.npy", b"n"), ("2.jpg", b"x"), ("2.txt", b"b"), ("3.txt", b"c")]
     tar = str(make_tar(tmp_path / "a.tar", members))
     shards = ShardSet(tar, PLAIN)

@@ -185,7 +185,7 @@ def test_pictures_alone_need_no_tokenizer(folder):
 
 
 def test_samples_that_lack_what_is_read_are_left_out_and_counted(tmp_path, data):
-    """Scenario D05: shards with differing members; a caption as a string, and a list of five."""
+    """Pitfall D05: shards with differing members; a caption as a string, and a list of five."""
     members = {
         "a": {"0.jpg": picture(0, "JPEG"), "0.txt": b"a dog", "0.npy": b"x"},
         "b": {"0.jpg": picture(1, "JPEG"), "0.txt": b"a cat"},
@@ -218,8 +218,19 @@ def test_a_language_that_the_tokenizer_does_not_know_is_refused_at_start(tmp_pat
         reader(path, data, text=TextChoice(), image=None)
 
 
+def test_a_text_without_a_language_is_never_taken_for_one_that_has(tmp_path, data):
+    """Pitfall T09 b: foreign captions whose language nobody declares are an error at start, or left out and counted."""
+    members = {"0.txt": b"a dog", "1.txt": b"a cat", "2.json": record(("en", "a cow"))}
+    path = write_tar(tmp_path / "a.tar", members)
+    fields = FieldMap(texts=(TextField("txt"), TextField("json", "texts")))
+    with pytest.raises(ValueError, match="source 'pictures': unknown language 'und'"):
+        reader(path, data, text=TextChoice(), image=None, fields=fields)
+    opened = reader(path, data, text=TextChoice(["en"]), image=None, fields=fields)
+    assert opened.summary == "reads 1 of 3 samples, leaves out 2 without text"
+
+
 def test_texts_with_nothing_to_read_are_left_out_and_change_nothing(tmp_path, data):
-    """Scenario T07: an empty text, spaces, a zero-width space alone, and an ordinary text."""
+    """Pitfall T07: an empty text, spaces, a zero-width space alone, and an ordinary text."""
     texts = ["", "   ", "\u200b", "a dog"]
     path = write_tar(tmp_path / "a.tar", {f"{n}.json": record(("en", text)) for n, text in enumerate(texts)})
     opened = reader(path, data, text=TextChoice(), image=None)
@@ -229,7 +240,7 @@ def test_texts_with_nothing_to_read_are_left_out_and_change_nothing(tmp_path, da
 
 
 def test_ten_bad_samples(tmp_path, data):
-    """Scenario I05: four pictures of ten are broken; six arrive, four are told, and every rank makes the same steps."""
+    """Pitfall I05: four pictures of ten are broken; six arrive, four are told, and every rank makes the same steps."""
     pictures = [picture(number, "JPEG", 64) for number in range(10)]
     bomb = io.BytesIO()
     Pillow.new("1", (20000, 20000)).save(bomb, "PNG")

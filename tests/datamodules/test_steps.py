@@ -64,7 +64,7 @@ def test_a_batch_that_ranks_cannot_share_evenly_is_refused_with_both_numbers():
 
 
 def test_resume_reads_on_at_the_next_step_with_any_number_of_workers():
-    """Scenario D10: numbered samples, batch 4, stopped after step 25."""
+    """Pitfall D10: numbered samples, batch 4, stopped after step 25."""
     uninterrupted = numbers(Steps([Numbered(size=120)])[step] for step in range(30))
     assert sorted(uninterrupted) == list(range(120))
     trained = 0

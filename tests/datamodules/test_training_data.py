@@ -48,7 +48,7 @@ def samples(some, source="pictures"):
 
 @pytest.mark.parametrize(("counts", "world"), [((1, 1, 1), 4), ((10, 10, 3), 2)])
 def test_few_or_unequal_shards_give_every_rank_the_same_steps(tmp_path, data, counts, world):
-    """Scenario D01: fewer shards than ranks, shards of unequal size."""
+    """Pitfall D01: fewer shards than ranks, shards of unequal size."""
     paths, total = write_shards(tmp_path, data, counts), sum(counts)
     ranks = [steps(paths, data, total, rank, world) for rank in range(world)]
     assert [[step.number for step in rank] for rank in ranks] == [list(range(total))] * world
@@ -139,7 +139,7 @@ def train(folder, paths, data, until, resume=None, recorder=None, **options):
 
 
 def test_a_resumed_run_trains_on_what_the_uninterrupted_one_does(tmp_path, hundred, data):
-    """Scenario D10: 120 numbered samples, batch 4, stopped after step 25 and again after 28, with other workers."""
+    """Pitfall D10: 120 numbered samples, batch 4, stopped after step 25 and again after 28, with other workers."""
     uninterrupted, _ = train(tmp_path, hundred, data, 32)
     assert sorted(samples(uninterrupted[:30])) == list(range(120))
     first, checkpoint = train(tmp_path, hundred, data, 25, workers=2)
@@ -180,6 +180,7 @@ def validated(paths, data, world=1, **options):
 
 @pytest.mark.parametrize("world", [2, 3])
 def test_validation_reads_each_sample_of_each_language_once_over_all_ranks(folder, data, world):
+    """Pitfall D01: each of the 23 samples once."""
     (alone,) = validated(folder, data)
     ranks = validated(folder, data, world)
     assert len({len(rank) for rank in ranks}) == 1

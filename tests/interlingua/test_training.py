@@ -70,7 +70,7 @@ def test_run_leaves_logs_checkpoint_and_configuration(trained):
 
 
 def test_checkpoint_loads_safely_resumes_and_exports(trained):
-    """C04: lists, a path and nested classes in the configuration; nothing but tensors and plain containers is saved."""
+    """Pitfall C04: lists, a path and nested classes in the configuration; nothing but tensors and plain containers is saved."""
     kept = torch.load(LAST, weights_only=True)["configuration"]
     assert plain(kept)
     assert kept["data"]["init_args"]["languages"] == ["en", "no"]
@@ -84,7 +84,7 @@ def test_checkpoint_loads_safely_resumes_and_exports(trained):
 
 
 def test_numbers_of_the_data_are_saved_with_the_model(trained, capsys):
-    """L01: the resolved number is saved, rebuilds the model without the data, and is told where other data differs."""
+    """Pitfall L01: the resolved number is saved, rebuilds the model without the data, and is told where other data differs."""
     assert read_configuration(LAST)["model"]["init_args"]["vocabulary_size"] == 3
     Path("words.txt").unlink()
     assert load_model(LAST).tokens.shape == (3,)

@@ -26,6 +26,7 @@ def box_of_red(pixels: torch.Tensor) -> list[int]:
 
 
 def test_nothing_is_mirrored_unless_asked():
+    """Pitfall I08: a red square on the left stays there."""
     transform = ImageTransform(100)
     assert not any(transform.window(100, 100, luck).mirrored for luck in lucks(300))
     for luck in lucks(40):
@@ -34,6 +35,7 @@ def test_nothing_is_mirrored_unless_asked():
 
 
 def test_a_forced_flip_moves_the_square_and_its_box():
+    """Pitfall I08: box 10, 20, 30, 40 of width 100 becomes 70, 20, 90, 40."""
     transform = ImageTransform(100, area=(1.0, 1.0), ratio=1.0, mirror=1.0)
     (luck,) = lucks(1)
     window = transform.window(100, 100, luck)

@@ -44,6 +44,7 @@ def oriented(orientation: int, form: str = "JPEG") -> bytes:
 
 @pytest.mark.parametrize("form", ["PNG", "TIFF"])
 def test_sixteen_bit_grey_is_scaled_not_clamped(form):
+    """Pitfall I01: 51559 is 201, 32768 is 128, 65535 is 255, with at least 250 levels in three equal channels."""
     ramp = np.linspace(0, 65535, 256).round().astype(np.uint16)
     ramp[:3] = 51559, 32768, 65535
     pixels = decode_image(encode(Image.fromarray(ramp[None]), form))
@@ -143,6 +144,7 @@ def test_ycck_becomes_red():
 
 
 def test_orientation_six_stands_upright():
+    """Pitfall I03: stored 4 x 2 with orientation 6 becomes 4 high and 2 wide, the corner where a viewer shows it."""
     pixels = decode_image(oriented(6))
     assert pixels.shape == (3, 4, 2)
     assert pixels[0, 0, 1] > 200  # a quarter turn clockwise: the stored upper left is shown at the upper right
@@ -184,6 +186,7 @@ def test_of_an_animation_the_first_frame(form):
 @pytest.mark.parametrize("share", [0.1, 0.3, 0.6, 0.95])
 @pytest.mark.parametrize("form", ["JPEG", "PNG", "GIF", "WEBP", "BMP", "TIFF"])
 def test_truncated_pictures_are_refused(form, share):
+    """Pitfall I05: no half picture, at any cut."""
     data = encode(picture(480, 640), form)
     with pytest.raises(BadImageError, match="truncated image"):
         decode_image(data[: int(len(data) * share)])
@@ -200,6 +203,7 @@ def test_a_jpeg_without_its_end_or_filled_up_with_zeros_is_refused():
 
 
 def test_what_is_no_picture_has_a_kind():
+    """Pitfall I05: a bomb, an empty file, text and damage are refused by kind."""
     bomb = encode(Image.new("1", (20000, 20000)), compress_level=1)
     vector = b"<svg xmlns='http://www.w3.org/2000/svg' width='9' height='9'></svg>"
     script = b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n%%EndComments\n"

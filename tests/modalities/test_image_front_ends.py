@@ -126,7 +126,7 @@ def test_hidden_vectors_show_nothing_but_their_place(name):
 
 
 def test_a_table_of_another_grid_is_interpolated_though_counts_are_equal():
-    """I06 a."""
+    """Pitfall I06 a."""
     source, target = GridPositions(6, 2, 8), GridPositions(6, 4, 4)
     target.load_state_dict(source.state_dict())
     torch.testing.assert_close(target.table.data, bicubic(source.table.data, 4, 4))
@@ -139,7 +139,7 @@ def test_a_table_of_another_grid_is_interpolated_though_counts_are_equal():
 
 
 def test_rows_without_a_class_token_are_not_mistaken():
-    """I06 c."""
+    """Pitfall I06 c."""
     table = torch.randn(196, 5)
     assert resample_flat(table, 0, 14, 14).equal(table)
     torch.testing.assert_close(resample_flat(table, 0, 4, 4), bicubic(table.view(14, 14, 5), 4, 4).flatten(0, 1))
@@ -154,7 +154,7 @@ def test_rows_without_a_class_token_are_not_mistaken():
 
 
 def test_pictures_of_another_shape_get_positions_of_their_own():
-    """I06 d."""
+    """Pitfall I06 d."""
     front_end = Patches(8, patch=16, size=224)
     assert front_end.grid(224, 448) == (14, 28)
     assert front_end(pictures(1, 224, 448)).shape == (1, 392, 8)
@@ -168,7 +168,7 @@ def test_pictures_of_another_shape_get_positions_of_their_own():
 
 
 def test_a_local_checkpoint_of_another_size(tmp_path):
-    """I06 b."""
+    """Pitfall I06 b."""
     torch.manual_seed(1)
     source = TimmImage("test_vit", size=224).backbone.state_dict()
     extra = {"head.weight": torch.zeros(3, 64)}

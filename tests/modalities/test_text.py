@@ -22,6 +22,7 @@ def collate(tokenizer, texts, languages=None, max_tokens=32) -> Text:
 
 
 def test_long_caption_keeps_its_end_token(tokenizer):
+    """Pitfall T01: 70 words at 16 tokens."""
     text = collate(tokenizer, [LONG], max_tokens=16)
     assert all(field.shape == (1, 16) for field in text[:7])
     assert (text.tokens[0, 0], text.tokens[0, 15]) == (2, 3)
@@ -33,6 +34,7 @@ def test_long_caption_keeps_its_end_token(tokenizer):
 
 @pytest.mark.parametrize("extra", [-1, 0, 1])
 def test_rows_at_the_border_end_in_the_end_token(tokenizer, extra):
+    """Pitfall T01: one below, at and above the limit."""
     need = int(tokenizer.encode([LONG]).counts[0]) + 2
     text = collate(tokenizer, [LONG], max_tokens=need + extra)
     assert text.tokens.shape == (1, min(need, need + extra))
@@ -57,6 +59,7 @@ def test_row_is_start_pieces_end_padding(tokenizer):
 
 
 def test_empty_texts_are_rows_with_nothing_present(tokenizer):
+    """Pitfall T07."""
     text = collate(tokenizer, ["", "   ", "\u200b", None, "a dog"])
     assert text.present.any(1).tolist() == [False] * 4 + [True]
     assert not text.tokens[:4].any()
@@ -72,6 +75,7 @@ def test_nothing_at_all_still_has_a_width(tokenizer):
 
 
 def test_every_row_has_its_own_language(tokenizer):
+    """Pitfall T09 c."""
     before = collate(tokenizer, ["a dog", "ein Hund", "a dog"], ["en", "de", "en"])
     after = collate(tokenizer, ["a dog", "ein Hund", "a dog"], ["en", "fr", "en"])
     assert before.language[:, 0].tolist() == [2, 1, 2]
@@ -80,6 +84,7 @@ def test_every_row_has_its_own_language(tokenizer):
 
 @pytest.mark.parametrize("code", ["xx", ""])
 def test_unknown_or_missing_language_is_an_error(tokenizer, code):
+    """Pitfall T09 a and b."""
     with pytest.raises(ValueError, match="unknown language"):
         collate(tokenizer, ["a dog", "a cat"], ["en", code])
     assert collate(tokenizer, ["a dog", None], ["en", code]).language[1].eq(0).all()

@@ -55,6 +55,7 @@ def spoil(files: Path, **changes) -> None:
     ],
 )
 def test_spellings_of_one_text_are_one_text(tokenizer, composed, decomposed):
+    """Pitfall T05: composed and decomposed spellings have equal ids."""
     first, second = tokenizer.encode([composed, decomposed]).counts
     pieces = tokenizer.encode([composed, decomposed])
     assert first == second > 0
@@ -73,6 +74,7 @@ def test_spellings_of_one_text_are_one_text(tokenizer, composed, decomposed):
     ],
 )
 def test_joiners_digits_and_order_survive(tokenizer, text):
+    """Pitfall T05: Persian and emoji joiners, Arabic with digits."""
     assert tokenizer.normalize(text) == text
     assert tokenizer.decode(tokenizer.encode([text]).ids.tolist()) == text
     assert set(tokenizer.encode([text]).words.tolist()) == set(range(len(text.split())))

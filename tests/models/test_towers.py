@@ -10,6 +10,7 @@ from interlingua.models.towers import ImageTower, TextTower
 
 
 def test_alone_in_a_batch_left_and_right_padded():
+    """Pitfall M10, position by position."""
     tower = tiny.text_tower()
     text, left = tiny.text([5, 9, 0, 12, 3], 14), tiny.text([5, 9, 0, 12, 3], 14, left=True)
     states, left_states = tiny.encode(tower, text), tiny.encode(tower, left)
@@ -38,6 +39,7 @@ def test_gradients_do_not_depend_on_padding():
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_absent_texts_and_pictures_are_finite_and_change_nothing(dtype):
+    """Pitfall O10."""
     encoder = tiny.two_towers().to(dtype)
     image = tiny.image(4)
     batch = tiny.batch([7, 5, 9, 4], image=image)
@@ -79,6 +81,7 @@ def test_packed_documents_do_not_see_each_other():
 
 
 def test_max_tokens_is_what_fits_whatever_the_position_offset():
+    """Pitfall T02: 512 run and 513 are refused."""
     for offset in (0, 2, 4):
         tower = TextTower(tiny.embeddings(max_tokens=512, position_offset=offset), tiny.transformer(layers=1))
         assert tower.embeddings.positions.num_embeddings == 512 + offset
@@ -88,6 +91,7 @@ def test_max_tokens_is_what_fits_whatever_the_position_offset():
 
 
 def test_language_vectors_belong_to_their_own_rows():
+    """Pitfall T09 c."""
     tower = TextTower(tiny.embeddings(languages=2), tiny.transformer())
     text = tiny.text([5, 5, 5])
     language = text.language.clone()
@@ -153,6 +157,7 @@ def test_recomputing_activations_changes_nothing(norm):
 
 
 def test_pooling_is_by_what_is_present():
+    """Pitfall M10: mean and first by what is present; a row of nothing is 0."""
     states = torch.arange(24.0).view(2, 4, 3)
     right = torch.tensor([[True, True, False, False], [False, False, False, False]])
     left = torch.tensor([[False, False, True, True], [True, True, True, True]])

@@ -151,6 +151,7 @@ OPTIONS = {"warmup_steps": 10, "schedule": "cosine", "rates": {"text": 0.1}}
 
 @pytest.mark.parametrize("at", [7, 10, 25])
 def test_resumed_rates_and_weights_equal_the_uninterrupted_run(at, tmp_path):
+    """Pitfall G01, without a trainer."""
     whole, parted = Model(), Model()
     parted.load_state_dict(whole.state_dict())
     expected = run(*make(whole, 40, **OPTIONS), whole, 40)
@@ -169,6 +170,7 @@ def test_resumed_rates_and_weights_equal_the_uninterrupted_run(at, tmp_path):
 
 
 def test_on_resume_the_options_are_the_configurations():
+    """Pitfall G01: a longer run on resume goes on along the longer curve."""
     model = Model()
     optimizer, schedule = make(model, 20, schedule="linear", weight_decay=0.1)
     run(optimizer, schedule, model, 10)

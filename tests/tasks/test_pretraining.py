@@ -47,6 +47,7 @@ def assert_same(one, other, tolerance=1e-5):
 
 
 def test_one_process_of_8_equals_micro_batches_and_two_ranks():
+    """Pitfalls O05, O06 and O09."""
     whole = run(4)
     assert {"train/itc", "train/mlm", "train/translation", "train/loss"} <= whole[1].keys()
     assert_same(whole, run(4, micro=4))
@@ -120,6 +121,7 @@ def drop_texts(batch):
 
 
 def test_rows_without_any_text_are_finite():
+    """Pitfall O10."""
     model = training.module()
     trainer = training.trainer(2)
     trainer.fit(model, training.loader(training.Steps(2, micro=2, change=drop_texts)))
@@ -142,6 +144,7 @@ def train_unevenly(count, world_rank=None):
 
 
 def test_a_rank_without_a_hidden_token_neither_hangs_nor_changes_the_mean():
+    """Pitfall O03 d."""
     model = training.module(objectives={"mlm": MaskedLanguage(rate=0.4)}, passes={"captions": [["mlm"]]})
     steps = training.Steps(2, sources=("captions",), change=hide_on_first_rank_only)
     training.trainer(2).fit(model, training.loader(steps))

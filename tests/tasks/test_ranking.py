@@ -19,7 +19,7 @@ def captions_of(pictures: int, each: int) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def test_five_captions_a_picture():
-    """M01: any own caption counts, directions are not swapped, pictures are not repeated."""
+    """Pitfall M01: any own caption counts, directions are not swapped, pictures are not repeated."""
     _, pairs = captions_of(2, 5)
     pictures = torch.eye(2)
     texts = torch.tensor([[0.9, 0.1]] * 5 + [[0.1, 0.6]] * 2 + [[0.6, 0.1]] * 3)  # captions 0-6 find their picture
@@ -32,7 +32,7 @@ def test_five_captions_a_picture():
 
 @pytest.mark.parametrize("type", [torch.float32, torch.bfloat16])
 def test_collapsed_model_scores_chance(type):
-    """M02: 10 pictures, 50 captions, all vectors equal."""
+    """Pitfall M02: 10 pictures, 50 captions, all vectors equal."""
     _, pairs = captions_of(10, 5)
     pictures, texts = torch.randn(1, 64).expand(10, -1).to(type), torch.randn(1, 64).expand(50, -1).to(type)
     assert recall(rank(texts, pictures, pairs), 1).tolist() == pytest.approx([0.1] * 50)
@@ -41,6 +41,7 @@ def test_collapsed_model_scores_chance(type):
 
 
 def test_gallery_order_does_not_matter():
+    """Pitfall M02."""
     torch.manual_seed(0)
     queries, gallery = torch.randn(40, 33), torch.randn(30, 33)[torch.randint(30, (301,))]
     pairs = torch.stack([torch.arange(40).repeat(3), torch.randperm(301)[:120]], dim=1)
@@ -79,6 +80,7 @@ def test_chance_in_closed_form(relevant):
 @pytest.mark.parametrize("value", [torch.nan, torch.inf])
 @pytest.mark.parametrize("rows", [[3], list(range(10))])
 def test_broken_vectors_are_an_error(value, rows):
+    """Pitfall M02: one broken row, or all."""
     vectors = torch.randn(10, 4)
     vectors[rows] = value
     for queries, gallery, name in ((vectors, torch.randn(10, 4), "query"), (torch.randn(10, 4), vectors, "gallery")):

@@ -89,6 +89,7 @@ def whole(quickstart):
 
 @pytest.mark.parametrize(("step", "workers"), [(1, 0), (4, 2), (11, 0)])
 def test_resumed_is_uninterrupted_at_any_step_with_any_number_of_workers(quickstart, whole, step, workers):
+    """Pitfalls D10 and G01."""
     rows, weights, _ = whole
     again, weights_again, trainer = train(
         quickstart, STEPS, workers, quickstart / f"kept/whole-step={step}.ckpt", f"again{step}"

@@ -172,7 +172,7 @@ def pad(batch: Batch) -> Batch:
 
 
 def test_batches_and_repetitions_change_nothing(tmp_path, tokenizer):
-    """M09 and M10: small batches, large ones, rows read twice, padding, empty batches: the same records."""
+    """Pitfalls M09 and M10: small batches, large ones, rows read twice, padding, empty batches: the same records."""
     whole = evaluate(everything(), tmp_path / "whole", tokenizer)
     parts = cut(everything(), 4)
     padded = [batch if batch.text is None else pad(batch) for batch in parts]
@@ -201,7 +201,7 @@ def run_rank(rank: int, folder: str, tokenizer: str, port: int) -> None:
 
 @pytest.mark.slow
 def test_two_processes_equal_one(tmp_path, tokenizer):
-    """M09: 21 samples, two ranks, batches of 4, the last filled up with repetitions."""
+    """Pitfall M09: 21 samples, two ranks, batches of 4, the last filled up with repetitions."""
     import socket
 
     with socket.socket() as free:
@@ -221,7 +221,7 @@ def test_broken_vectors_name_their_samples(tmp_path, tokenizer):
 
 
 def test_collapsed_encoder_scores_chance(tmp_path, tokenizer):
-    """M02, from end to end: every vector equal, in every language and both ways."""
+    """Pitfall M02, from end to end: every vector equal, in every language and both ways."""
     batches = [batch if batch.image is None else grey(batch) for batch in everything()]
     records = {record.key: record for record in evaluate(batches, tmp_path, tokenizer, encoder=Constant())}
     chances = [record for record in records.values() if record.metric.startswith("chance ")]

@@ -62,6 +62,7 @@ def test_equals_the_loss_by_hand_and_its_gradients(items):
 
 @pytest.mark.parametrize(("items", "expected"), [([7, 8, 9], math.log(3)), ([7, 7, 9], (2 * math.log(2) + math.log(3)) / 3)])
 def test_duplicates_of_an_item_leave_the_denominator(items, expected):
+    """Pitfall O06: ln 3 = 1.0986 for three items, 0.8283 for 7, 7 and 9."""
     zeros = torch.zeros(3, 4)
     rows = Embeddings(zeros, zeros, torch.tensor([[item, row] for row, item in enumerate(items)]))
     loss = Contrast().contrast(rows, rows, 0)
@@ -70,6 +71,7 @@ def test_duplicates_of_an_item_leave_the_denominator(items, expected):
 
 
 def test_equal_texts_of_different_items_are_not_each_others_negatives():
+    """Pitfall O06: two equal captions of different pictures."""
     _, objective = connected()
     batch = captions([6, 6, 6], items=[1, 2, 3])
     twice = batch.text._replace(tokens=batch.text.tokens[[0, 0, 2]])
@@ -94,6 +96,7 @@ def test_ranks_sum_to_the_whole_in_loss_and_gradients(cuts, items):
 
 
 def test_the_well_known_wrong_choices_are_told_apart():
+    """Pitfall O05."""
     objective, every = Contrast(), embeddings(items=[1, 5, 2, 1, 3, 3, 1])
     whole = objective.contrast(every, every, 0).total
     parts = [(0, 3), (3, 7)]

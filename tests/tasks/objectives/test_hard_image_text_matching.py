@@ -66,6 +66,7 @@ def test_hard_negatives_are_scored_beside_every_pair():
 
 @pytest.mark.parametrize("items", [[7], [7, 7, 7]])
 def test_hard_negatives_without_candidate_fall_back_to_the_pairs_and_say_so(items, caplog):
+    """Pitfall O07: one sample; three of one item."""
     encoder, objective = connected()
     marked = objective.mark(captions(LENGTHS[: len(items)], items=items))
     loss = score(encoder, objective, marked)
@@ -75,6 +76,7 @@ def test_hard_negatives_without_candidate_fall_back_to_the_pairs_and_say_so(item
 
 
 def test_draws_are_in_proportion_to_the_softmax_and_never_the_positive():
+    """Pitfall O07: items 7, 7 and 9, 1,000 draws."""
     similarity = torch.tensor([[9.0, 9.0, 0.0], [9.0, 9.0, 0.0], [1.0, 2.0, 9.0]])
     item = torch.tensor([7, 7, 9])
     candidate = item[:, None] != item
@@ -86,6 +88,7 @@ def test_draws_are_in_proportion_to_the_softmax_and_never_the_positive():
 
 
 def test_vectors_that_are_not_finite_say_nothing():
+    """Pitfall O07: infinite similarities."""
     vectors = torch.tensor([[1.0, 0.0], [math.inf, 1.0], [math.nan, 0.0], [1e30, 1e30]])
     similarity = compare(vectors, vectors)
     assert similarity.isfinite().all()

@@ -88,8 +88,21 @@ def test_a_text_that_reads_the_same_is_no_negative_though_its_item_differs():
     assert own_text(marked, 1) == own_text(batch, 2)
 
 
+def test_of_items_7_7_and_9_the_negative_is_always_the_other_item():
+    """Pitfall O07: 1,000 draws."""
+    _, objective = connected(rate=1.0)
+    few = captions([4, 5, 6], items=[7, 7, 9])
+    many = take(few, torch.arange(3).repeat(1000))._replace(epoch=torch.arange(1000).repeat_interleave(3))
+    marked = objective.mark(many, objective.lend(few))
+    lengths = marked.text.present.sum(1).view(1000, 3)
+    assert not marked.matched.any()
+    assert (lengths[:, :2] == 6).all()
+    assert lengths[:, 2].unique().tolist() == [4, 5]
+
+
 @pytest.mark.parametrize("items", [[7], [7, 7, 7]])
 def test_without_another_item_pairs_stay_matched_are_counted_and_said_once(items, caplog):
+    """Pitfall O07: one sample; three of one item."""
     encoder, objective = connected(rate=1.0)
     batch = captions(LENGTHS[: len(items)], items=items)
     with caplog.at_level(logging.WARNING):

@@ -45,6 +45,7 @@ def test_an_ignorant_head_costs_log_v_a_token():
 
 @pytest.mark.parametrize(("rate", "lengths"), [(0.0, (7, 5)), (1.0, (2, 2)), (1.0, (0, 0))], ids=["rate", "controls", "absent"])
 def test_nothing_hidden_costs_exactly_nothing_with_finite_gradients(rate, lengths):
+    """Pitfall O03 a and b."""
     encoder, objective = connected(rate=rate)
     marked = objective.mark(tiny.batch(lengths))
     loss = score(encoder, objective, marked)
@@ -62,6 +63,7 @@ def test_a_batch_without_text_costs_nothing():
 
 
 def test_an_empty_row_changes_neither_loss_nor_gradient():
+    """Pitfall O03 c."""
     encoder, objective = connected(rate=1.0)
     with_empty, without = (objective.mark(tiny.batch(lengths)) for lengths in ([6, 4, 2], [6, 4]))
     losses = [score(encoder, objective, marked) for marked in (with_empty, without)]
@@ -73,6 +75,7 @@ def test_an_empty_row_changes_neither_loss_nor_gradient():
 
 
 def test_the_whole_is_the_sum_of_its_samples_and_means_of_means_are_not():
+    """Pitfall O09."""
     encoder, objective = connected(rate=0.4)
     whole = tiny.batch([9, 3, 12, 5, 20])
     marked = objective.mark(whole)
