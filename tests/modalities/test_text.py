@@ -22,7 +22,7 @@ def collate(tokenizer, texts, languages=None, max_tokens=32) -> Text:
 
 
 def test_long_caption_keeps_its_end_token(tokenizer):
-    """Pitfall T01: 70 words at 16 tokens."""
+    """Pitfall T01: 80 words at 16 tokens."""
     text = collate(tokenizer, [LONG], max_tokens=16)
     assert all(field.shape == (1, 16) for field in text[:7])
     assert (text.tokens[0, 0], text.tokens[0, 15]) == (2, 3)
