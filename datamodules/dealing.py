@@ -74,6 +74,21 @@ class Batches:
             yield batch
 
 
+def check_numbers(workers: int, max_tokens: int, batch_size: int = 1) -> None:
+    """Refuse what would be refused only when the first batch is read, perhaps in a worker.
+
+    Raises:
+        ValueError: Names the option.
+    """
+    for name, found, least, why in (
+        ("workers", workers, 0, "0: the process itself reads"),
+        ("max_tokens", max_tokens, 3, "start token, one piece and end token"),
+        ("batch_size", batch_size, 1, "rows of a batch"),
+    ):
+        if found < least:
+            raise ValueError(f"{name} is {found}; expected {least} or more ({why})")
+
+
 def on_cuda(trainer: Any) -> bool:
     """Whether a trainer's batches go to a CUDA device."""
     return trainer.strategy.root_device.type == "cuda"

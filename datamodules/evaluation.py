@@ -13,7 +13,7 @@ from ..modalities.image import BadImageError, collate_images, decode_image
 from ..modalities.text import collate_text
 from ..modalities.tokenizer import Tokenizer
 from .choice import TextChoice
-from .dealing import Batches
+from .dealing import Batches, check_numbers
 from .faults import FaultTally
 from .filtering import TextRows
 from .sample import BadSampleError
@@ -58,6 +58,7 @@ class RetrievalData(LightningDataModule):
             max_bad_share: Share of rows that cannot be read, above which reading is an error.
         """
         super().__init__()
+        check_numbers(workers, max_tokens, batch_size)
         self.sources, self.fields, self.image, self.texts = sources, fields, image, texts
         self.tokenizer, self.max_tokens, self.batch_size = Tokenizer(tokenizer), max_tokens, batch_size
         self.workers, self.start_method, self.max_bad_share = workers, start_method, max_bad_share

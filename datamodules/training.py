@@ -8,7 +8,7 @@ from typing import Any
 from lightning import LightningDataModule
 
 from ..modalities.tokenizer import Tokenizer
-from .dealing import Batches, on_cuda
+from .dealing import Batches, check_numbers, on_cuda
 from .faults import FaultTally
 from .order import draw
 from .shards.reader import ShardSet
@@ -53,6 +53,7 @@ class Shards(LightningDataModule):
                 its own rows.
         """
         super().__init__()
+        check_numbers(workers, max_tokens)
         self.sources, self.validation = sources, validation or {}
         self.tokenizer = None if tokenizer is None else Tokenizer(tokenizer)
         self.max_tokens, self.seed, self.max_bad_share = max_tokens, seed, max_bad_share

@@ -3,9 +3,11 @@
 import inspect
 from collections.abc import Callable, Iterator
 from copy import deepcopy
+from dataclasses import MISSING, fields, is_dataclass
 from importlib import import_module
 from pkgutil import iter_modules
-from typing import Any
+from types import UnionType
+from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from jsonargparse import ArgumentError, ArgumentParser
 
@@ -27,6 +29,9 @@ def check_trainer(trainer: type, arguments: dict[str, Any]) -> None:
     for name, (harmless, ours) in REPLACED.items():
         if arguments.get(name, harmless) != harmless:
             raise ConfigurationError(f"trainer.{name}: found {arguments[name]!r}, but it is not used here; set {ours}")
+    for name in ("log_every_n_steps", "val_check_interval"):
+        if isinstance(found := arguments.get(name), int) and found < 1:
+            raise ConfigurationError(f"trainer.{name}: found {found}, expected a number of optimiser steps of 1 or more")
     check_arguments("trainer", trainer, arguments)
 
 
@@ -98,7 +103,45 @@ def _check_value(address: str, called: Callable, name: str, value: Any, valid: l
         parameter = inspect.signature(called).parameters.get(name)
         if parameter is None or any(True for _ in _classes(address, value)):
             raise ConfigurationError(f"{address}: {_reason(error)}") from None
-        raise ConfigurationError(f"{address}: found {value!r}, expected {_readable(parameter.annotation)}") from None
+        place, annotation, part = blame(address, parameter.annotation, value)
+        raise ConfigurationError(f"{place}: found {part!r}, expected {_readable(annotation)}") from None
+
+
+def blame(address: str, annotation: Any, value: Any) -> tuple[str, Any, Any]:
+    """The innermost part of a wrong value that is wrong, as address, what it should be, and what was found.
+
+    Raises:
+        ConfigurationError: A group of options has a key that it does not know, or lacks one.
+    """
+    for choice in get_args(annotation) if get_origin(annotation) in (Union, UnionType) else (annotation,):
+        parts: list[tuple[str, Any, Any]] = []
+        kinds = get_args(choice)
+        if is_dataclass(choice) and isinstance(value, dict):
+            own = {option.name: option for option in fields(choice) if option.init}
+            check_keys(f"{address}.", value, list(own))
+            lacking = [n for n, o in own.items() if n not in value and o.default is MISSING and o.default_factory is MISSING]
+            if lacking:
+                raise ConfigurationError(f"{address}: needs {', '.join(lacking)}, which nothing sets")
+            hints = get_type_hints(choice)
+            parts = [(f"{address}.{name}", hints[name], entry) for name, entry in value.items()]
+        elif isinstance(value, dict) and len(kinds) == 2:
+            parts = [(f"{address}.{name}", kinds[1], entry) for name, entry in value.items()]
+        elif isinstance(value, list) and len(kinds) == 1:
+            parts = [(f"{address}.{number}", kinds[0], entry) for number, entry in enumerate(value)]
+        for part in parts:
+            if not _fits(*part[1:]):
+                return blame(*part)
+    return address, annotation, value
+
+
+def _fits(annotation: Any, value: Any) -> bool:
+    parser = ArgumentParser(exit_on_error=False)
+    parser.add_argument("--x", type=annotation)
+    try:
+        parser.parse_object({"x": deepcopy(value)})
+    except ArgumentError:
+        return False
+    return True
 
 
 def _readable(annotation: Any) -> str:

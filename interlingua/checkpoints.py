@@ -1,5 +1,6 @@
 """What a checkpoint says about itself: enough to build its model again, alone and without unpickling anything."""
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -13,19 +14,31 @@ def read_checkpoint(path: str | Path) -> dict[str, Any]:
     """Tensors and plain containers of a checkpoint, on the CPU.
 
     Raises:
-        ConfigurationError: There is no such file, or it holds more than tensors and plain containers.
+        ConfigurationError: There is no such file, it is damaged, or it holds more than tensors and plain containers.
     """
     import pickle  # for its error only
+    import warnings
 
     import torch
 
     try:
-        return torch.load(path, map_location="cpu", weights_only=True)
-    except OSError as error:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # about protocols of pickles that are refused
+            checkpoint = torch.load(path, map_location="cpu", weights_only=True)
+    except (FileNotFoundError, IsADirectoryError, PermissionError) as error:
         raise ConfigurationError(f"{path}: cannot be read: {error.strerror or error}") from None
-    except (pickle.UnpicklingError, RuntimeError, EOFError) as error:
-        reason = str(error).strip().splitlines()[0][:200]
-        raise ConfigurationError(f"{path}: not a checkpoint of tensors and plain containers: {reason}") from None
+    except pickle.UnpicklingError:
+        raise ConfigurationError(
+            f"{path}: not a checkpoint of tensors and plain containers; it is no checkpoint, or holds other Python objects, "
+            "which could run code when loaded: give the .ckpt that `interlingua fit` wrote"
+        ) from None
+    except (RuntimeError, OSError, EOFError, ValueError, KeyError):  # whatever torch makes of half a file
+        raise ConfigurationError(
+            f"{path}: not a checkpoint, or cut short ({os.path.getsize(path):,} bytes); copy it anew, or take an older one"
+        ) from None
+    if not isinstance(checkpoint, dict):
+        raise ConfigurationError(f"{path}: not a checkpoint; found a {type(checkpoint).__name__}, expected a mapping")
+    return checkpoint
 
 
 def read_configuration(path: str | Path) -> dict[str, Any]:
@@ -36,7 +49,9 @@ def read_configuration(path: str | Path) -> dict[str, Any]:
     """
     checkpoint = read_checkpoint(path)
     if CONFIGURATION not in checkpoint:
-        raise ConfigurationError(f"{path}: holds no configuration (found {', '.join(checkpoint)}); give --config FILE")
+        raise ConfigurationError(
+            f"{path}: holds no configuration (found {', '.join(map(str, checkpoint))}); give --config FILE"
+        )
     return checkpoint[CONFIGURATION]
 
 
@@ -52,7 +67,7 @@ def load_model(path: str | Path) -> Any:
 
     checkpoint = read_checkpoint(path)
     if CONFIGURATION not in checkpoint:
-        raise ConfigurationError(f"{path}: holds no configuration (found {', '.join(checkpoint)})")
+        raise ConfigurationError(f"{path}: holds no configuration (found {', '.join(map(str, checkpoint))})")
     node = checkpoint[CONFIGURATION]["model"]
     check_class("model", node)
     model = build(LightningModule, node)

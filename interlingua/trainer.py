@@ -1,11 +1,13 @@
 """LightningCLI as we want it: checked before it builds, quiet, and its resolved configuration in every checkpoint."""
 
 import logging
+import traceback
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
+from textwrap import shorten
 from typing import Any
 
 import yaml
@@ -14,11 +16,13 @@ from lightning.pytorch import Callback, LightningDataModule, LightningModule, Tr
 from lightning.pytorch.callbacks import Checkpoint, ModelCheckpoint, ProgressBar, RichProgressBar
 from lightning.pytorch.cli import ArgsType, LightningArgumentParser, LightningCLI
 from lightning.pytorch.loggers import CSVLogger, TensorBoardLogger
+from lightning.pytorch.utilities import rank_zero_warn
 from lightning.pytorch.utilities.exceptions import MisconfigurationException
 
 from .checking import REPLACED, accepted, agree, build, check_class, check_keys, check_trainer, condense, import_class, link
 from .checkpoints import CONFIGURATION
 from .configuration import ConfigurationError
+from .joints import check_joints
 
 KEPT = ("seed_everything", "trainer", "model", "data")
 """What of a configuration belongs to the run; the rest (`ckpt_path`...) belongs to one call."""
@@ -114,10 +118,15 @@ class Command(LightningCLI):
         tell_numbers(self.datamodule, self.kept["model"])
         with one_line("model"):
             self.model = build(LightningModule, self.kept["model"])
+        check_joints(self.command, self.model, self.datamodule)
         with one_line("trainer"):
             rest = Namespace(**{key: value for key, value in vars(config).items() if key not in ("model", "data")})
             self.config_init = Namespace(**{self.command: parser.instantiate_classes(rest)})
             self.trainer = self.instantiate_trainer()
+
+    def _run_subcommand(self, subcommand: str) -> None:
+        with told_in_a_line():
+            super()._run_subcommand(subcommand)
 
     def instantiate_trainer(self, **kwargs: Any) -> Trainer:
         """Add our loggers, checkpoints and the saved configuration to what the configuration asks for."""
@@ -130,6 +139,8 @@ class Command(LightningCLI):
             kwargs["enable_checkpointing"] = False
         callbacks = options.callbacks if isinstance(options.callbacks, list) else [options.callbacks or []]
         callbacks = [callback for callback in callbacks if callback]
+        if self.command == "fit":
+            callbacks.append(WatchObjectives())
         if self.command == "fit" and not options.fast_dev_run:
             callbacks.append(KeepConfiguration(self.kept))
             if options.enable_checkpointing is not False and not any(isinstance(c, Checkpoint) for c in callbacks):
@@ -157,8 +168,9 @@ def check(command: str, configuration: dict[str, Any], options: list[str]) -> No
         node = configuration.get(part)
         if node is not None and not isinstance(node, dict):
             raise ConfigurationError(f"{part}: found {node!r}, expected a mapping")
-    if not isinstance(configuration.get("seed_everything", 0), int):
-        raise ConfigurationError(f"seed_everything: found {configuration['seed_everything']!r}, expected an integer")
+    seed = configuration.get("seed_everything") or 0
+    if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed < 2**32:
+        raise ConfigurationError(f"seed_everything: found {seed!r}, expected an integer from 0 to {2**32 - 1}")
     check_trainer(Trainer, configuration.get("trainer") or {})
     if not configuration.get("model"):
         raise ConfigurationError("model: nothing sets it; give --config FILE, --model CLASS_PATH or --ckpt_path FILE")
@@ -202,9 +214,43 @@ def one_line(part: str) -> Iterator[None]:
     """Values that a class refuses when it is built are told like those that the parser refuses."""
     try:
         yield
-    except (ValueError, OSError, MisconfigurationException) as error:
+    except (ValueError, OSError, MisconfigurationException, *LIGHTNINGS) as error:
+        if isinstance(error, LIGHTNINGS) and part != "trainer":
+            raise  # a mistake in the class
         reason = condense(error) if "Errors:" in str(error) else " ".join(str(error).split())
         raise ConfigurationError(f"{part}: {reason}") from error
+
+
+LIGHTNINGS = (TypeError, ModuleNotFoundError)
+"""What Lightning raises, too, where the trainer is given devices or an accelerator that are not there."""
+
+
+@contextmanager
+def told_in_a_line() -> Iterator[None]:
+    """What is refused on purpose while the command runs (data, shapes, numbers that are not finite), and what the system
+    refuses (a full disk), is told like a mistake in the configuration; anything else is a fault of the code, with its trace."""
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except (OSError, MisconfigurationException) as error:
+        raise ConfigurationError(" ".join(str(error).split())) from error
+    except Exception as error:
+        if not _on_purpose(error):
+            raise
+        reason = " ".join(str(error).split())
+        if reason.startswith("Error(s) in loading state_dict"):
+            reason = f"the checkpoint is of another model; resume with the run's own configuration: {shorten(reason, 400)}"
+        raise ConfigurationError(reason) from error
+
+
+def _on_purpose(error: Exception) -> bool:
+    """Whether a `raise` of ours raised it, and not a mistake in what we call."""
+    last = traceback.extract_tb(error.__traceback__)[-1]
+    module = [frame.f_globals.get("__name__", "") for frame, _ in traceback.walk_tb(error.__traceback__)][-1]
+    if "Error(s) in loading state_dict" in str(error):
+        return True
+    return module.startswith("interlingua.") and (last.line or "").startswith("raise ")
 
 
 class KeepConfiguration(Callback):
@@ -232,11 +278,32 @@ class KeepConfiguration(Callback):
         checkpoint[CONFIGURATION] = self.configuration
 
 
+class WatchObjectives(Callback):
+    """Says once of each objective that it has had nothing to score in a whole step: a source may lack what it reads."""
+
+    def __init__(self):
+        self.told: set[str] = set()
+
+    def on_train_batch_end(self, trainer: Trainer, pl_module: LightningModule, *_: Any) -> None:
+        """Look at what has just been logged."""
+        if trainer.global_step % trainer.log_every_n_steps:
+            return
+        for name, objective in getattr(pl_module, "objectives", {}).items():
+            silent = f"train/{name}" not in trainer.callback_metrics and "train/loss" in trainer.callback_metrics
+            if silent and getattr(objective, "weight", 1) and name not in self.told:
+                self.told.add(name)
+                rank_zero_warn(
+                    f"objective {name!r} had nothing to score in step {trainer.global_step}: it does not train. Does the "
+                    "source of its pass read what it needs (text, translation, image), and is its rate above 0?"
+                )
+
+
 HARMLESS = (
     ".*LeafSpec.*",  # Lightning's own use of torch's internals
     ".*does not have many workers.*",  # a choice of the configuration, not an oversight
     ".*deprecated in v4.*removed in v5.*",  # jsonargparse, of Lightning's calls; we require less than 5
     "Checkpoint directory .* exists and is not empty.*",  # so it is whenever a run is resumed
+    "The dirpath has changed from.*",  # a resumed run may write elsewhere
     "Using ModelCheckpoint with manual optimization.*",  # the state after the step is the one to resume from
 )
 

@@ -99,15 +99,43 @@ def under_checkpoint(command: str, configuration: dict[str, Any]) -> dict[str, A
         return configuration
     if not os.path.exists(path):
         raise ConfigurationError(f"--ckpt_path {path}: no such file in {os.getcwd()}")
-    if command == "fit" or os.path.isdir(path):  # sharded checkpoints are folders
-        return configuration
     from .checkpoints import CONFIGURATION, read_checkpoint
 
+    if os.path.isdir(path):  # sharded checkpoints are folders
+        if not os.path.exists(os.path.join(path, ".metadata")):
+            raise ConfigurationError(f"--ckpt_path {path}: found a folder, expected a .ckpt file in it")
+        return configuration
+    if command == "fit":
+        check_resumable(path, read_checkpoint(path), configuration)
+        return configuration
     kept = read_checkpoint(path).get(CONFIGURATION, {})
     base = {key: kept[key] for key in ("seed_everything", "model", "data") if key in kept}
     if "default_root_dir" in kept.get("trainer", {}):
         base["trainer"] = {"default_root_dir": kept["trainer"]["default_root_dir"]}
     return merge(base, configuration)
+
+
+def check_resumable(path: str, checkpoint: dict[str, Any], configuration: dict[str, Any]) -> None:
+    """Refuse to resume what is no run, and say so where nothing is left to train.
+
+    Raises:
+        ConfigurationError: The checkpoint lacks what a run is resumed from.
+    """
+    lacking = [
+        name for name in ("state_dict", "optimizer_states", "loops", "pytorch-lightning_version") if name not in checkpoint
+    ]
+    if lacking:
+        raise ConfigurationError(
+            f"--ckpt_path {path}: no run can be resumed from it, as it lacks {', '.join(lacking)}; give the .ckpt that "
+            "`interlingua fit` wrote"
+        )
+    done, steps = checkpoint.get("global_step"), (configuration.get("trainer") or {}).get("max_steps")
+    if isinstance(done, int) and isinstance(steps, int) and 0 < steps <= done:
+        print(
+            f"interlingua fit: {path} has trained {done} steps, and trainer.max_steps is {steps}: nothing is left to train; "
+            "raise --trainer.max_steps to go on",
+            file=sys.stderr,
+        )
 
 
 def with_kept_encoder(configuration: dict[str, Any]) -> dict[str, Any]:

@@ -64,6 +64,8 @@ class ImageTransform:
                 it: only for data without such captions. Boxes must follow (`move_boxes`).
             fill: Grey level outside of the picture; white, as behind transparent pictures.
         """
+        if size < 1:
+            raise ValueError(f"size: found {size}, expected a number of pixels of 1 or more")
         if not 0 < area[0] <= area[1]:
             raise ValueError(f"area: found {area}, expected 0 < least <= greatest, such as (0.8, 1.0)")
         if ratio < 1:

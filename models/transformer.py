@@ -106,6 +106,8 @@ class Transformer(nn.Module):
         super().__init__()
         if norm not in ("pre", "post"):
             raise ValueError(f"transformer: norm must be 'pre' or 'post', found {norm!r}")
+        if layers < 0:
+            raise ValueError(f"transformer: layers is {layers}; expected 0 (embeddings alone) or more")
         self.width, self.recompute = width, recompute
         self.blocks = nn.ModuleList(
             Block(width, heads, inner or 4 * width, norm == "pre", dropout, attention_dropout, epsilon) for _ in range(layers)

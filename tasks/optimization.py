@@ -3,6 +3,7 @@
 AdamW: arXiv:1711.05101. Decay is decided by what a parameter is, not by its name: see `decays`.
 """
 
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
@@ -58,7 +59,7 @@ class Optimization:
                 f"optimization.final_fraction is {self.final_fraction}, but the {self.schedule} schedule has no end; remove it"
             )
         for name in ("learning_rate", "epsilon"):
-            _require(name, getattr(self, name), getattr(self, name) > 0, "above 0")
+            _require(name, getattr(self, name), 0 < getattr(self, name) < math.inf, "above 0, and finite")
         for name in ("warmup_steps", "weight_decay"):
             _require(name, getattr(self, name), getattr(self, name) >= 0, "0 or more")
         _require("steps", self.steps, self.steps is None or self.steps > 0, "above 0, or null")

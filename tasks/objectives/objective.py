@@ -5,6 +5,7 @@ counted, and the counts are summed over micro-batches and ranks before any forwa
 an exact global denominator. Then each micro-batch is read and scored. Objectives that name the same pass share a reading.
 """
 
+import math
 from typing import NamedTuple
 
 import torch
@@ -48,6 +49,8 @@ class Objective(nn.Module):
 
     def __init__(self, weight: float = 1.0):
         super().__init__()
+        if not 0 <= weight < math.inf:
+            raise ValueError(f"{type(self).__name__}: weight is {weight}; it must be a number of 0 or more")
         self.weight = weight
         self.key = salt(type(self).__name__)
 

@@ -1,0 +1,217 @@
+"""Configurations, checkpoints and runs that go wrong: one line that names the place, before anything is lost."""
+
+import io
+import pickle
+from pathlib import Path
+
+import pytest
+import torch
+import yaml
+from PIL import Image
+from trained import small_tokenizer
+
+from interlingua.__main__ import main
+from interlingua.checkpoints import read_checkpoint
+from interlingua.configuration import ConfigurationError
+from interlingua.datamodules.sample import Caption
+from interlingua.datamodules.shards import ShardWriter
+
+EMBEDDINGS = {"vocabulary": {"size": 600}, "width": 8, "max_tokens": 32}
+ENCODER = {
+    "class_path": "interlingua.models.two_towers.TwoTowers",
+    "init_args": {
+        "vector_width": 8,
+        "text": {
+            "class_path": "interlingua.models.towers.TextTower",
+            "init_args": {
+                "embeddings": {"class_path": "interlingua.models.embeddings.TextEmbeddings", "init_args": EMBEDDINGS},
+                "transformer": {
+                    "class_path": "interlingua.models.transformer.Transformer",
+                    "init_args": {"width": 8, "layers": 1, "heads": 2},
+                },
+            },
+        },
+        "image": {
+            "class_path": "interlingua.models.towers.ImageTower",
+            "init_args": {
+                "front_end": {
+                    "class_path": "interlingua.modalities.image_front_ends.ConvolutionStem",
+                    "init_args": {"width": 8, "size": 32},
+                }
+            },
+        },
+    },
+}
+CONTRAST = "interlingua.tasks.objectives.contrast.Contrast"
+EXPERIMENT = {
+    "trainer": {
+        "max_steps": 2,
+        "accelerator": "cpu",
+        "log_every_n_steps": 1,
+        "enable_progress_bar": False,
+        "enable_model_summary": False,
+        "logger": False,
+    },
+    "model": {
+        "class_path": "interlingua.tasks.pretraining.Pretraining",
+        "init_args": {
+            "encoder": ENCODER,
+            "objectives": {
+                "picture": {"class_path": CONTRAST, "init_args": {"left": "text", "right": "image"}},
+                "mlm": {"class_path": "interlingua.tasks.objectives.masked_language.MaskedLanguage"},
+            },
+            "passes": {"pictures": [["picture"], ["mlm"]]},
+            "optimization": {"learning_rate": 0.001, "schedule": "constant"},
+        },
+    },
+    "data": {
+        "class_path": "interlingua.datamodules.training.Shards",
+        "init_args": {
+            "max_tokens": 32,
+            "workers": 0,
+            "sources": {"pictures": {"batch_size": 4, "text": {"languages": ["en"]}, "image": {"size": 32}}},
+        },
+    },
+}
+
+
+@pytest.fixture(scope="module")
+def parts(data, tmp_path_factory):
+    """Real shards and a tokenizer."""
+    folder = tmp_path_factory.mktemp("parts")
+    with ShardWriter(folder / "shards") as writer:
+        for number in range(6):
+            stored = io.BytesIO()
+            Image.new("RGB", (8, 8), (40 * number, 100, 200)).save(stored, "PNG")
+            texts = [Caption(code, f"dog {number}") for code in ("en", "de", "sw")]
+            writer.write(f"{number}", texts, number, stored.getvalue())
+    return str(folder / "shards"), small_tokenizer(data)
+
+
+@pytest.fixture
+def run(parts, tmp_path, monkeypatch, capsys):
+    """Status and standard error of a command over the experiment, with some values changed."""
+    monkeypatch.chdir(tmp_path)
+    shards, made = parts
+    experiment = yaml.safe_load(yaml.safe_dump(EXPERIMENT))
+    data = experiment["data"]["init_args"]
+    data["tokenizer"], data["sources"]["pictures"]["shards"] = made.path, shards
+    embeddings = experiment["model"]["init_args"]["encoder"]["init_args"]["text"]["init_args"]["embeddings"]
+    embeddings["init_args"]["vocabulary"]["size"] = made.vocabulary.size
+    Path("experiment.yaml").write_text(yaml.safe_dump(experiment))
+
+    def call(*options, command="fit"):
+        status = main([command, "--config", "experiment.yaml", *options])
+        return status, capsys.readouterr().err
+
+    return call
+
+
+def refused(answer, *words):
+    status, error = answer
+    last = error.splitlines()[-1]
+    assert status == 2, error
+    assert last.startswith("interlingua ")
+    assert all(word in last for word in words), last
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "words"),
+    [
+        ("seed_everything", "-1", ["seed_everything", "-1", "0 to"]),
+        ("seed_everything", "true", ["seed_everything", "True"]),
+        ("trainer.devices", "x", ["trainer: "]),
+        ("trainer.accelerator", "tpu", ["trainer: "]),
+        ("trainer.log_every_n_steps", "0", ["trainer.log_every_n_steps", "1 or more"]),
+        ("trainer.val_check_interval", "0", ["trainer.val_check_interval", "1 or more"]),
+        ("model.optimization.warmup_steps", "1.5", ["model.optimization.warmup_steps: found 1.5, expected int"]),
+        ("model.optimization.schedule", "foo", ["model.optimization.schedule: found 'foo'", "cosine"]),
+        ("model.optimization.warmup", "5", ["model.optimization.warmup: no such key", "'warmup_steps'"]),
+        ("model.optimization", "{warmup_steps: 5}", []),
+        ("model.optimization.learning_rate", ".inf", ["learning_rate", "inf", "finite"]),
+        ("model.optimization.frozen", "[encodr]", ["frozen", "'encodr'", "encoder"]),
+        ("model.objectives.mlm.weight", ".nan", ["weight is nan"]),
+        ("model.objectives.mlm.weight", "-1", ["weight is -1"]),
+        ("model.encoder.vector_width", "0", ["vector_width is 0"]),
+        ("model.encoder.text.transformer.layers", "-1", ["layers is -1"]),
+        ("model.encoder.text.embeddings.vocabulary.size", "500", ["tokenizer", "tower 500"]),
+        ("model.passes.other", "[[mlm]]", ["model.passes.other", "data.sources has no 'other'"]),
+        ("data.workers", "-1", ["workers is -1"]),
+        ("data.max_tokens", "2", ["max_tokens is 2"]),
+        ("data.max_bad_share", "2", ["max_bad_share is 2"]),
+        ("data.sources.pictures.batch_size", "x", ["data.sources.pictures.batch_size: found 'x', expected int"]),
+        ("data.sources.pictures.batchsize", "5", ["data.sources.pictures.batchsize: no such key", "'batch_size'"]),
+        ("data.sources.pictures.text.languages", "en", ["data.sources.pictures.text.languages: found 'en'"]),
+        ("data.sources.pictures.text.languages", "[xx]", ["'pictures'", "xx", "found: de, en, sw"]),
+        ("data.sources.pictures.shards", "gone", ["gone", "no such shard"]),
+        ("data.sources.pictures.image.size", "0", ["size: found 0"]),
+        ("data.sources.other", "{shards: x, batch_size: 4, text: {}}", ["data.sources.other", "no pass"]),
+        ("data.validation", "{othr: {shards: x, batch_size: 4, text: {}}}", ["data.validation.othr", "no pass"]),
+    ],
+)
+def test_a_wrong_value_is_one_line(run, option, value, words):
+    if not words:
+        assert run(f"--{option}", value)[0] == 0
+        return
+    refused(run(f"--{option}", value), *words)
+
+
+def test_a_source_without_options_it_needs(run):
+    refused(run("--data.sources.other", "{shards: x}"), "data.sources.other: needs batch_size")
+
+
+def test_divergence_is_an_error_and_not_silent(run):
+    refused(run("--model.optimization.learning_rate", "1e30", "--trainer.max_steps", "9"), "not finite", "learning rate")
+
+
+def test_an_objective_without_anything_to_score_is_told(run):
+    with pytest.warns(UserWarning, match="'picture' had nothing to score in step 1"):
+        assert run("--data.sources.pictures.image", "null")[0] == 0
+
+
+def test_a_command_that_a_task_has_not_is_one_line(run):
+    for command in ("test", "predict"):
+        refused(run(command=command), command)
+
+
+class Evil:
+    """Runs code when it is unpickled."""
+
+    def __reduce__(self):
+        return Path.touch, (Path("ran"),)
+
+
+def test_checkpoints_that_cannot_be_resumed(run):
+    assert run()[0] == 0
+    last = Path("runs/default/checkpoints/last.ckpt")
+    Path("cut.ckpt").write_bytes(last.read_bytes()[:5000])
+    Path("empty.ckpt").write_bytes(b"")
+    Path("garbage.ckpt").write_bytes(b"garbage")
+    Path("pickle.ckpt").write_bytes(pickle.dumps(Evil()))
+    torch.save({"x": Evil()}, "evil.ckpt")
+    torch.save({"x": 1}, "plain.ckpt")
+    torch.save([1], "list.ckpt")
+    for name, words in {
+        "cut": "cut short",
+        "empty": "cut short",
+        "garbage": "not a checkpoint",
+        "pickle": "not a checkpoint",
+        "evil": "could run code",
+        "plain": "lacks state_dict",
+        "list": "found a list",
+    }.items():
+        refused(run("--ckpt_path", f"{name}.ckpt", "--weights_only", "false"), f"{name}.ckpt", words)
+        if name != "plain":
+            refused(run("--ckpt_path", f"{name}.ckpt", command="validate"), f"{name}.ckpt", words)
+            with pytest.raises(ConfigurationError, match=words):
+                read_checkpoint(f"{name}.ckpt")
+    assert not Path("ran").exists()
+    more = ("--ckpt_path", str(last), "--trainer.max_steps", "4")
+    refused(run("--ckpt_path", "runs"), "found a folder")
+    refused(run(*more, "--data.seed", "7"), "seed: checkpoint 0, now 7")
+    refused(run(*more, "--data.sources.pictures.batch_size", "2"), "batch_size: checkpoint 4, now 2")
+    refused(run(*more, "--model.encoder.vector_width", "4"), "another model", "size mismatch")
+    refused(run(*more, "--model.optimization.frozen", "[encoder.image]"), "other parameters")
+    status, error = run("--ckpt_path", str(last))
+    assert status == 0
+    assert "has trained 2 steps, and trainer.max_steps is 2: nothing is left to train" in error
