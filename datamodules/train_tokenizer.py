@@ -22,8 +22,12 @@ from pathlib import Path
 from ..modalities.normalization import normalize
 from ..modalities.tokenizer import MASK, Tokenizer, write_tokenizer
 from .arguments import OneLineParser
+from .shards.fields import check_language
+from .shards.lines import Lines
 
 THREADS = 4
+LONGEST = 50_000
+"""Characters that SentencePiece is given at once; longer lines (documents) are given in parts."""
 Line = tuple[str, str]
 """Language code and text."""
 
@@ -57,7 +61,7 @@ def train_tokenizer(
         FileExistsError: The output is there, and `force` is not given.
     """
     path = Path(output)
-    _check_options(path, temperature, languages, limit, force)
+    _check_options(path, size, temperature, languages, limit, force)
     counts, kept = gather(lines, limit, seed, languages)
     order = sorted(counts) if languages is None else list(languages)
     drawn = draw(kept, shares(counts, temperature, limit), seed)
@@ -123,9 +127,11 @@ def draw(kept: dict[str, list[str]], wanted: dict[str, int], seed: int) -> list[
     return drawn
 
 
-def _check_options(path: Path, temperature: float, languages: Sequence[str] | None, limit: int, force: bool) -> None:
+def _check_options(path: Path, size: int, temperature: float, languages: Sequence[str] | None, limit: int, force: bool) -> None:
     if path.suffix != ".model":
         raise ValueError(f"--output is {path}; it must end in .model (NAME.json is written beside it)")
+    if not 1 <= size < 2**31:
+        raise ValueError(f"--size is {size}; expected a number of pieces, such as 8000")
     if not 0 <= temperature <= 1:
         raise ValueError(f"--temperature is {temperature}; expected 0 (all languages alike) to 1 (as the data are)")
     if limit < 1:
@@ -143,7 +149,7 @@ def _train(lines: Sequence[Line], size: int) -> bytes:
     model = io.BytesIO()
     try:
         SentencePieceTrainer.train(
-            sentence_iterator=iter([text for _, text in lines]),
+            sentence_iterator=(part for _, text in lines for part in cut(text)),
             model_writer=model,
             model_type="unigram",
             vocab_size=size,
@@ -155,13 +161,18 @@ def _train(lines: Sequence[Line], size: int) -> bytes:
             bos_id=2,
             eos_id=3,
             control_symbols=[MASK],
-            max_sentence_length=2**20,  # in bytes; longer lines would be left out silently
+            max_sentence_length=4 * LONGEST + 1,  # in bytes; longer lines would be left out silently
             num_threads=THREADS,
             minloglevel=2,
         )
     except RuntimeError as error:
         raise ValueError(_explain(str(error), lines, size)) from error
     return model.getvalue()
+
+
+def cut(text: str) -> list[str]:
+    """A text in parts of at most `LONGEST` characters."""
+    return [text[first : first + LONGEST] for first in range(0, len(text), LONGEST)]
 
 
 def _explain(message: str, lines: Sequence[Line], size: int) -> str:
@@ -183,16 +194,21 @@ def _explain(message: str, lines: Sequence[Line], size: int) -> str:
 
 
 def read_text_files(files: Iterable[str]) -> Iterator[Line]:
-    """Lines of text files, given as LANG=FILE, UTF-8, one text a line."""
-    for argument in files:
+    """Lines of text files, given as LANG=FILE, UTF-8, one text a line; `.gz` too.
+
+    Raises:
+        ValueError: An argument or a file is not as it should be, or one is given twice.
+    """
+    given = list(files)
+    if twice := [argument for argument in given if given.count(argument) > 1]:
+        raise ValueError(f"--text {twice[0]} is given twice; its lines would count double")
+    for argument in given:
         code, equals, name = argument.partition("=")
         if not (code and equals and name):
             raise ValueError(f"--text is {argument!r}; expected LANG=FILE, such as de=german.txt")
-        with open(name, encoding="utf-8") as file:
-            try:
-                yield from ((code, line) for line in file)
-            except UnicodeDecodeError as error:
-                raise ValueError(f"{name} is not UTF-8 ({error}); convert it first") from error
+        check_language(code, f"--text {argument}")
+        with Lines(Path(name)) as lines:
+            yield from ((code, line) for line in lines)
 
 
 def read_shards(paths: Sequence[str], roles: Sequence[str], report: Callable[[str], None]) -> Iterator[Line]:
@@ -244,6 +260,8 @@ def main(argv: list[str]) -> int:
             show(Tokenizer(options.file), options.text)
         else:
             _run_training(options)
+    except BrokenPipeError:
+        raise
     except (ValueError, OSError) as error:
         print(f"interlingua tokenizer {options.command}: {error}", file=sys.stderr)
         return 1

@@ -1,5 +1,6 @@
 """The command line's front door: it knows the commands by name and imports one only when it is called."""
 
+import io
 import os
 import sys
 from collections.abc import Sequence
@@ -37,9 +38,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         141 where the reader of our output went away; a command may return others.
     """
     arguments = list(sys.argv[1:] if argv is None else argv)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # a terminal without our scripts shows codes in their place
     try:
         status = _dispatch(arguments)
-        sys.stdout.flush()
+        if sys.stdout is not None:  # closed
+            sys.stdout.flush()
         return status
     except KeyboardInterrupt:
         return 130

@@ -58,7 +58,10 @@ class Tokenizer:
         self.path = str(path)
         self.languages: tuple[str, ...] = tuple(card["languages"])
         self.hash = hashlib.sha256(json.dumps([card["sha256"], POLICY, self.languages]).encode()).hexdigest()
-        self._processor: Any = SentencePieceProcessor(model_proto=model)
+        try:
+            self._processor: Any = SentencePieceProcessor(model_proto=model)
+        except RuntimeError:
+            raise ValueError(f"{path}: not a SentencePiece model, or cut short; copy it anew, or train it again") from None
         self.vocabulary = read_vocabulary(self._processor, self.path)
         if card["vocabulary"] != asdict(self.vocabulary):
             raise ValueError(
@@ -177,6 +180,11 @@ def _read_files(path: Path) -> tuple[bytes, dict[str, Any]]:
         found = {key: card[key] for key in ("format", "sha256", "normalization", "vocabulary", "languages")}
     except (ValueError, KeyError, TypeError) as error:
         raise ValueError(f"{beside} does not describe a tokenizer ({error!r}); `tokenizer train` writes it") from error
+    languages = card["languages"]
+    if not (isinstance(languages, list) and languages and all(isinstance(code, str) and code for code in languages)):
+        raise ValueError(f"{beside}: languages is {languages!r}; expected a list of codes in the order of their ids")
+    if len(set(languages)) < len(languages):
+        raise ValueError(f"{beside}: languages is {languages!r}; every code must be there once")
     model = path.read_bytes()
     expected = {"format": FORMAT, "sha256": hashlib.sha256(model).hexdigest(), "normalization": POLICY}
     for key, value in expected.items():

@@ -27,6 +27,8 @@ def main(argv: list[str]) -> int:
     arguments = _parser().parse_args(argv)
     try:
         return arguments.run(arguments)
+    except BrokenPipeError:
+        raise
     except (ValueError, OSError) as error:
         print(f"{PROGRAM} {arguments.command}: {error}", file=sys.stderr)
         return 2

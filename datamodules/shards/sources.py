@@ -6,6 +6,7 @@ cannot be meant raises ValueError with the file, the line, the column, and the f
 
 import csv
 import json
+import os
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -65,8 +66,7 @@ def read_folder(folder: Path, language: str, skipped: Counter[str]) -> Iterator[
     for base, path in pictures.items():
         captions = [Caption(code, line) for code, file in texts.get(base, []) for line in _lines(file, skipped)]
         if captions:
-            item = path.relative_to(folder).as_posix()
-            yield Record(tuple(captions), require_characters(item, f"{item!a}, name of the file"), path)
+            yield Record(tuple(captions), _decode_name(path.relative_to(folder)), path)
         else:
             skipped["picture without text"] += 1
 
@@ -131,6 +131,14 @@ def read_jsonl(file: Path, language: str, pictures: Path | None, skipped: Counte
                 continue
             image = _find_picture(record.get("image"), pictures or file.parent, f"{where}, field image")
             yield Record(captions, _read_identity(record, where), image)
+
+
+def _decode_name(path: Path) -> str:
+    """The name as it is stored, whatever the locale makes of it."""
+    try:
+        return os.fsencode(path.as_posix()).decode("utf-8")
+    except UnicodeDecodeError:
+        raise ValueError(f"{str(path)!a}: the name of the file is not UTF-8; rename it") from None
 
 
 def _check_header(file: Path, columns: list[str]) -> dict[str, str]:

@@ -129,7 +129,7 @@ def test_links_are_counted_and_odd_names_refused(tmp_path, run):
     except OSError:
         return  # a file system that knows no such names
     (folder / os.fsdecode(b"\xff.txt")).write_text("a dog")
-    refused(run("write", "folder", folder, tmp_path / "other"), "name of the file", "not UTF-8")
+    refused(run("write", "folder", folder, tmp_path / "other"), "the name of the file is not UTF-8")
 
 
 def test_older_shards_stay_until_new_ones_are_whole(tmp_path, write, run):

@@ -1,5 +1,7 @@
 """Temperature sampling by hand, training that repeats itself, the command line and its errors."""
 
+import gzip
+import hashlib
 import json
 import random
 from collections import Counter
@@ -10,7 +12,7 @@ from trained import names
 
 from interlingua.datamodules.sample import Caption
 from interlingua.datamodules.shards.writer import ShardWriter
-from interlingua.datamodules.train_tokenizer import draw, gather, main, shares, train_tokenizer
+from interlingua.datamodules.train_tokenizer import LONGEST, draw, gather, main, shares, train_tokenizer
 from interlingua.modalities.tokenizer import Tokenizer
 
 WORDS = "the a red blue dog cat house tree runs sleeps big small under over old new"
@@ -143,11 +145,44 @@ def test_bad_input_is_named(tmp_path, capsys):
     (tmp_path / "empty.txt").write_text("\n \n")
     (tmp_path / "latin.txt").write_bytes(b"caf\xe9\n")
     assert "no text to train" in failing(capsys, "train", "--text", f"en={tmp_path / 'empty.txt'}", *output)
-    assert "latin.txt is not UTF-8" in failing(capsys, "train", "--text", f"en={tmp_path / 'latin.txt'}", *output)
+    assert "latin.txt, line 1: not UTF-8" in failing(capsys, "train", "--text", f"en={tmp_path / 'latin.txt'}", *output)
     assert "none.txt" in failing(capsys, "train", "--text", f"en={tmp_path / 'none.txt'}", *output)
     assert "expected LANG=FILE" in failing(capsys, "train", "--text", tmp_path / "empty.txt", *output)
     assert "none.model does not exist" in failing(capsys, "show", tmp_path / "none.model")
     assert "no" in failing(capsys, "train", "--shards", Path(tmp_path / "nowhere"), *output)
+
+
+def test_text_files_are_read_whole(english, tmp_path, capsys):
+    chance = random.Random(1)
+    lines = english.read_text(encoding="utf-8")
+    document = " ".join(chance.choice([*WORDS.split(), "zzebra"]) for _ in range(60_000))  # longer than a part
+    assert len(document) > 4 * LONGEST
+    (tmp_path / "en.txt.gz").write_bytes(gzip.compress((lines + document + "\n").encode()))
+    german = tmp_path / "de.txt"
+    german.write_text("der Hund\ndie Katze\n", encoding="utf-8")
+    texts = ["--text", f"en={tmp_path / 'en.txt.gz'}", "--text", f"de={german}"]  # a list given twice is one list
+    assert main(["train", *texts, "--output", str(tmp_path / "toy.model"), "--size", "300"]) == 0
+    assert Tokenizer(tmp_path / "toy.model").languages == ("de", "en")
+    assert "z" in "".join(Tokenizer(tmp_path / "toy.model").pieces(range(261, 300)))  # of the end of the longest line, too
+    capsys.readouterr()
+    output = ["--output", tmp_path / "other.model"]
+    assert "is given twice" in failing(capsys, "train", "--text", f"de={german}", f"de={german}", *output)
+    assert "'de utsch' is not a language code" in failing(capsys, "train", "--text", f"de utsch={german}", *output)
+    for size in (0, -5, 2**31):
+        assert f"--size is {size}" in failing(capsys, "train", "--text", f"de={german}", *output, "--size", size)
+
+
+def test_a_damaged_tokenizer_is_named(english, tmp_path, capsys):
+    model, card = tmp_path / "toy.model", tmp_path / "toy.json"
+    assert main(["train", "--text", f"en={english}", "--output", str(model), "--size", "285"]) == 0
+    capsys.readouterr()
+    good = json.loads(card.read_text(encoding="utf-8"))
+    for languages in (5, "en", [], [1], ["en", "en"]):
+        card.write_text(json.dumps(good | {"languages": languages}))
+        assert "toy.json: languages is" in failing(capsys, "show", model)
+    model.write_bytes(b"no model")
+    card.write_text(json.dumps(good | {"sha256": hashlib.sha256(b"no model").hexdigest()}))
+    assert "toy.model: not a SentencePiece model" in failing(capsys, "show", model)
 
 
 def test_source_is_required(capsys):

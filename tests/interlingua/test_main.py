@@ -81,3 +81,31 @@ def test_reader_that_goes_away_is_quiet():
     with process.stderr as errors:
         assert errors.read() == ""
     assert process.wait() == 141
+
+
+@pytest.mark.parametrize("option", ["--help", "--version"])
+def test_a_closed_output_is_no_fault(option):
+    command = f"{sys.executable} -m interlingua {option} >&-"
+    found = subprocess.run(command, shell=True, capture_output=True, text=True, check=False)
+    assert (found.returncode, found.stderr) == (0, "")
+
+
+def test_a_terminal_without_our_scripts_shows_codes(tmp_path):
+    environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
+    found = subprocess.run(
+        [sys.executable, "-m", "interlingua", "schärds"], capture_output=True, text=True, env=environment, check=False
+    )
+    assert found.returncode == 2
+    assert "sch\\xe4rds" in found.stderr
+
+
+def test_a_reader_that_goes_away_is_no_fault(tmp_path):
+    from interlingua.datamodules.sample import Caption
+    from interlingua.datamodules.shards import ShardWriter
+
+    with ShardWriter(tmp_path) as writer:
+        for number in range(2000):
+            writer.write(f"{number}", [Caption("en", "a dog " * 20)])
+    command = f"{sys.executable} -m interlingua shards show {tmp_path} -n 2000 | head -1"
+    found = subprocess.run(command, shell=True, capture_output=True, text=True, check=False)
+    assert (found.stdout.count("\n"), found.stderr) == (1, "")
