@@ -286,11 +286,12 @@ class WatchObjectives(Callback):
 
     def on_train_batch_end(self, trainer: Trainer, pl_module: LightningModule, *_: Any) -> None:
         """Look at what has just been logged."""
-        if trainer.global_step % trainer.log_every_n_steps:
+        every: int = trainer.log_every_n_steps  # type: ignore[attr-defined]  # set by its logger connector
+        if trainer.global_step % every:
             return
         for name, objective in getattr(pl_module, "objectives", {}).items():
             silent = f"train/{name}" not in trainer.callback_metrics and "train/loss" in trainer.callback_metrics
-            if silent and getattr(objective, "weight", 1) and name not in self.told:
+            if silent and getattr(objective, "weight", 1.0) != 0 and name not in self.told:
                 self.told.add(name)
                 rank_zero_warn(
                     f"objective {name!r} had nothing to score in step {trainer.global_step}: it does not train. Does the "
