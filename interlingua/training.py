@@ -142,11 +142,16 @@ def with_kept_encoder(configuration: dict[str, Any]) -> dict[str, Any]:
     """What was asked for, with the encoder of the checkpoint that `model.checkpoint` names, where none is given.
 
     A task that measures or fine-tunes a pretrained encoder need not say once more how it is built.
+
+    Raises:
+        ConfigurationError: There is no such checkpoint, or it holds no configuration.
     """
     own = (configuration.get("model") or {}).get("init_args") or {}
     path = own.get("checkpoint")
-    if "encoder" in own or not isinstance(path, str) or not os.path.isfile(path):
+    if "encoder" in own or not isinstance(path, str):
         return configuration
+    if not os.path.isfile(path):
+        raise ConfigurationError(f"model.checkpoint: {path} does not exist; train it with `interlingua fit`, or name another")
     from .checkpoints import read_configuration
 
     kept = read_configuration(path).get("model", {}).get("init_args", {})

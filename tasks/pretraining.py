@@ -10,6 +10,7 @@ from typing import Literal
 
 import lightning
 import torch
+from lightning.pytorch.strategies import DDPStrategy, SingleDeviceStrategy
 from lightning.pytorch.utilities import rank_zero_info
 from torch import Tensor, nn
 
@@ -74,6 +75,11 @@ class Pretraining(lightning.LightningModule):
         precision = getattr(self.trainer.precision_plugin, "precision", "32-true")
         if precision.startswith("16"):
             raise ValueError(f"trainer.precision is {precision}, which needs a loss scale; use bf16-mixed or 32-true")
+        if not isinstance(self.trainer.strategy, SingleDeviceStrategy | DDPStrategy):
+            raise ValueError(
+                f"trainer.strategy is {type(self.trainer.strategy).__name__}, but gradients are summed over whole copies "
+                "of the model; use one device, or ddp"
+            )
         if self.tokenizer is not None:
             check_agreement(self.encoder, self.tokenizer, getattr(self.trainer, "datamodule", None))
             known = len(self.tokenizer.languages)
@@ -95,6 +101,7 @@ class Pretraining(lightning.LightningModule):
             losses, counts = self.backward_step(step)
         sum_gradients(self.parameters())
         norm = clip_gradients(self.named_parameters(), self.optimization.max_gradient_norm)
+        rate = optimizer.param_groups[0]["lr"]
         optimizer.step()
         optimizer.zero_grad()
         self.lr_schedulers().step()
@@ -102,7 +109,7 @@ class Pretraining(lightning.LightningModule):
             objective.after_step(self.encoder)
         self.faults += len(step.faults)
         if self.global_step % self.trainer.log_every_n_steps == 0:
-            self._report(losses, counts, norm)
+            self._report(losses, counts, {"gradient_norm": norm, "learning_rate": rate})
 
     def backward_step(self, step: Step) -> tuple[dict[str, Loss], Tensor]:
         """All forward and backward passes of one optimiser step on this rank; gradients are left in `.grad`, not yet summed.
@@ -140,7 +147,7 @@ class Pretraining(lightning.LightningModule):
                 f"no pass reads the sources {sorted(unknown)}; `passes` knows {sorted({p.source for p in self.plan})}"
             )
 
-    def _report(self, losses: Mapping[str, Loss], counts: Tensor, norm: Tensor) -> None:
+    def _report(self, losses: Mapping[str, Loss], counts: Tensor, pace: Mapping[str, Tensor | float]) -> None:
         """Log the global mean of each objective in this step: the same numbers however the step was split."""
         zero = torch.zeros((), device=self.device)
         totals = [losses[name].total.float() if name in losses else zero for name in self.objectives]
@@ -151,8 +158,7 @@ class Pretraining(lightning.LightningModule):
                 values[name] = total / count
         loss = sum(self.objectives[name].weight * value for name, value in values.items())
         self.log_dict({f"train/{name}": value for name, value in values.items()}, prog_bar=True)
-        self.log_dict({"train/loss": loss, "train/gradient_norm": norm, "train/faults": faults})
-        self.log("train/learning_rate", self.optimizers().param_groups[0]["lr"])
+        self.log_dict({"train/loss": loss, "train/faults": faults, **{f"train/{name}": value for name, value in pace.items()}})
 
     def validation_step(self, batch: Batch, index: int) -> None:
         """Score one batch of one source and one language; marks are the same at every validation."""

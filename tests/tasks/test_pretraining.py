@@ -1,6 +1,7 @@
 """Pretraining is exact: whatever way a step is split, the same losses, gradients and weights; nothing hidden costs 0."""
 
 import math
+from types import SimpleNamespace
 
 import pytest
 import tiny
@@ -12,6 +13,7 @@ from interlingua.modalities.batch import Batch, Step, take
 from interlingua.tasks.objectives.contrast import Contrast
 from interlingua.tasks.objectives.masked_language import MaskedLanguage
 from interlingua.tasks.objectives.objective import Loss, Objective
+from interlingua.tasks.pretraining import Pretraining
 
 
 class Record:
@@ -257,3 +259,12 @@ def test_packed_rows_are_refused_by_objectives_that_score_a_row_as_a_whole():
         training.module().backward_step(Step(0, (packed,)))
     tokens_only = training.module(objectives={"mlm": MaskedLanguage()}, passes={"captions": [["mlm"]]})
     assert gradients(tokens_only, Step(0, (packed,)))[1]["mlm"] > 0
+
+
+def test_a_strategy_that_splits_the_model_is_refused():
+    class ShardedStrategy:
+        """Stands for FSDP, which this machine cannot start."""
+
+    trainer = SimpleNamespace(precision_plugin=SimpleNamespace(precision="32-true"), strategy=ShardedStrategy())
+    with pytest.raises(ValueError, match="ShardedStrategy, but gradients are summed over whole copies"):
+        Pretraining.setup(SimpleNamespace(trainer=trainer), "fit")
