@@ -8,7 +8,6 @@ an exact global denominator. Then each micro-batch is read and scored. Objective
 import math
 from typing import NamedTuple
 
-import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
@@ -108,8 +107,3 @@ class Objective(nn.Module):
     def after_step(self, encoder: Encoder) -> None:
         """Move momentum copies and queues; called after the optimiser has stepped, never inside a step. What `loss` stashes
         for it must be stashed only while `self.training`: validation calls `loss` too."""
-
-
-def total_of(losses: Tensor) -> Loss:
-    """A sum over all elements, with their number as the count."""
-    return Loss(losses.sum(), torch.tensor(losses.numel(), device=losses.device))

@@ -16,13 +16,6 @@ from interlingua.tasks.objectives.objective import Loss, Objective
 from interlingua.tasks.pretraining import Pretraining
 
 
-class Record:
-    """Logged values of a run, step by step."""
-
-    def __init__(self):
-        self.rows = []
-
-
 def run(steps, micro=1, world=1, rank=0, dropout=0.0, **options):
     """Weights and last logged values after some steps."""
     model = training.module(dropout, **options)
