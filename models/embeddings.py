@@ -5,6 +5,7 @@ from torch import Tensor, nn
 
 from ..modalities.batch import Text
 from ..modalities.vocabulary import Vocabulary
+from .table_gradients import look_up
 from .transformer import initialize
 
 
@@ -51,7 +52,7 @@ class TextEmbeddings(nn.Module):
         """
         present = text.present
         self._check(text)
-        vectors = self.tokens(text.read[present]) + self.positions(text.position[present] + self.position_offset)
+        vectors = look_up(self.tokens.weight, text.read[present]) + self.positions(text.position[present] + self.position_offset)
         if self.languages is not None:
             vectors = vectors + self.languages(text.language[present])
         if self.segments is not None:
@@ -68,3 +69,4 @@ class TextEmbeddings(nn.Module):
                     f"(position table of {self.positions.num_embeddings} rows less {self.position_offset}); "
                     "lower the data's max_tokens or build the tower with more"
                 )
+

@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from ..modalities.batch import Batch
 from ..modalities.chance import chance
 from ..models.encoder import Encoder
+from ..models.table_gradients import in_place_table_gradients
 from .objectives.objective import Embeddings, Loss, Objective
 from .objectives.rows import join_rows, refuse_packed
 from .passes import Pass
@@ -72,6 +73,7 @@ class Scales(NamedTuple):
     active: frozenset[str]
 
 
+@in_place_table_gradients()
 def read_backward(
     reading: Reading, encoder: Encoder, objectives: Objectives, scales: Scales, backward: Callable[[Tensor], None], *keys: int
 ) -> dict[str, Loss]:

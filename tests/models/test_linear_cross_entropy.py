@@ -18,11 +18,12 @@ def gradients(loss, leaves, factor=0.37):
     return torch.autograd.grad(loss * factor, leaves)
 
 
+@pytest.mark.parametrize("block", [1, 7, 29, 100])
 @pytest.mark.parametrize("tokens", [1, 4, 13, 100])
-def test_equals_the_plain_loss_and_its_gradients(tokens):
+def test_equals_the_plain_loss_and_its_gradients(tokens, block):
     leaves, targets = problem()
     plain = F.cross_entropy(F.linear(*leaves), targets, reduction="sum")
-    chunked = linear_cross_entropy(*leaves, targets, elements=29 * tokens)
+    chunked = linear_cross_entropy(*leaves, targets, elements=29 * tokens, block=block)
     torch.testing.assert_close(chunked, plain, rtol=1e-6, atol=1e-6)
     for ours, expected in zip(gradients(chunked, leaves), gradients(plain, leaves), strict=True):
         torch.testing.assert_close(ours, expected, rtol=1e-5, atol=1e-6)
@@ -31,7 +32,7 @@ def test_equals_the_plain_loss_and_its_gradients(tokens):
 def test_is_exact_to_the_last_digits_in_float64():
     leaves, targets = problem(dtype=torch.float64)
     plain = F.cross_entropy(F.linear(*leaves), targets, reduction="sum")
-    chunked = linear_cross_entropy(*leaves, targets, elements=60)
+    chunked = linear_cross_entropy(*leaves, targets, elements=60, block=7)
     for ours, expected in zip(gradients(chunked, leaves), gradients(plain, leaves), strict=True):
         torch.testing.assert_close(ours, expected, rtol=1e-12, atol=1e-14)
 
@@ -40,7 +41,7 @@ def test_survives_scores_that_overflow_their_exponentials_and_certain_answers():
     leaves, targets = problem()
     rows, table, bias = (leaf.detach() * 1000 for leaf in leaves)
     rows.requires_grad_()
-    loss = linear_cross_entropy(rows, table, bias, targets, elements=60)
+    loss = linear_cross_entropy(rows, table, bias, targets, elements=60, block=7)
     torch.testing.assert_close(loss, F.cross_entropy(F.linear(rows, table, bias), targets, reduction="sum"))
     assert gradients(loss, [rows])[0].isfinite().all()
 
@@ -73,7 +74,7 @@ def test_a_frozen_table_gets_no_gradient():
 def test_under_autocast_the_loss_is_float32_and_gradients_have_the_leaves_type():
     leaves, targets = problem()
     with torch.autocast("cpu", torch.bfloat16):
-        loss = linear_cross_entropy(*leaves, targets, elements=60)
+        loss = linear_cross_entropy(*leaves, targets, elements=60, block=7)
     assert loss.dtype == torch.float32
     exact = F.cross_entropy(F.linear(*leaves), targets, reduction="sum")
     torch.testing.assert_close(loss, exact, rtol=0.02, atol=0.02)
