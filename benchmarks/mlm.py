@@ -19,7 +19,7 @@ from measure import interleave, matmul_rate, memory_of, ratio, resident, tune_al
 from interlingua.modalities.batch import Batch, Text, number_positions, take
 from interlingua.modalities.vocabulary import Vocabulary
 from interlingua.models.embeddings import TextEmbeddings
-from interlingua.models.table_gradients import in_place_table_gradients
+from interlingua.models.table_gradients import drop_gradients, in_place_table_gradients
 from interlingua.models.towers import TextTower
 from interlingua.models.transformer import Transformer
 from interlingua.tasks.objectives.masked_language import MaskedLanguage
@@ -108,7 +108,7 @@ class Ours:
         with in_place_table_gradients():  # as `Pretraining` does
             self.loss(marked).backward()
         self.optimizer.step()
-        self.optimizer.zero_grad()
+        drop_gradients(self.optimizer)
 
 
 @torch.no_grad()

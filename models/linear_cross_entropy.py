@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from .table_gradients import goes_in_place
+from .table_gradients import goes_in_place, make_room
 
 CPU_ELEMENTS, DEVICE_ELEMENTS = 2**24, 2**27
 """Scores held at once by default: 64 MiB in float32 where caches decide; on an accelerator enough tokens (500 at a
@@ -58,7 +58,9 @@ class _LinearCrossEntropy(torch.autograd.Function):
             layer = _Layer(table, bias, block, dtype)
             buffer = rows.new_empty(min(chunk, len(rows)) * len(table), dtype=layer.wide)
             total = torch.zeros((), dtype=layer.wide, device=rows.device)
-            early = layer.gradients(rows, ctx.needs_input_grad[1]) if with_gradient and chunk < len(rows) else None
+            early = None
+            if with_gradient and chunk < len(rows):
+                early = layer.gradients(rows, layer.room(table, in_place) if ctx.needs_input_grad[1] else None)
             for start in range(0, len(rows), chunk):
                 part, right = rows[start : start + chunk].to(dtype), targets[start : start + chunk, None]
                 losses, share = layer.score(part, right, buffer)
@@ -74,11 +76,15 @@ class _LinearCrossEntropy(torch.autograd.Function):
     def backward(ctx, grad):
         rows, table, bias, targets, buffer, share, *early = ctx.saved_tensors
         layer, last, leaf = _Layer(table, bias, ctx.block, ctx.dtype), slice(ctx.start, None), ctx.leaf
-        grads = early or layer.gradients(rows, ctx.needs_input_grad[1] and (leaf is None or leaf.grad is None))
+        first = not early
         for tensor in early:
             if tensor is not None:
                 tensor.mul_(grad)
-        first = not early
+        if early:
+            grads = early
+        else:
+            wanted = ctx.needs_input_grad[1] and (leaf is None or leaf.grad is None)
+            grads = layer.gradients(rows, layer.room(table, leaf is not None) if wanted else None)
         if leaf is not None and leaf.grad is not None:  # add to what is there
             if early:
                 leaf.grad += grads[1]
@@ -101,14 +107,17 @@ class _Layer:
         """
         self.table, self.bias, self.dtype = table.to(dtype), bias.to(dtype), dtype
         self.wide = torch.promote_types(dtype, torch.float32)
-        self.grad_dtype = torch.promote_types(dtype, table.dtype)
         self.blocks = [slice(start, min(start + block, len(table))) for start in range(0, len(table), block)]
 
-    def gradients(self, rows: Tensor, of_table: bool) -> list[Tensor | None]:
-        """Room for the gradients of rows, of the table where it is wanted, and of the bias; `differentiate` fills it."""
+    def room(self, table: Tensor, in_place: bool) -> Tensor:
+        """Memory for the gradient of the table."""
+        return make_room(table) if in_place else torch.empty_like(table, dtype=torch.promote_types(self.dtype, table.dtype))
+
+    def gradients(self, rows: Tensor, room: Tensor | None) -> list[Tensor | None]:
+        """The gradients of rows, table (in its room; None where it is not wanted) and bias, for `differentiate` to fill."""
         return [
             torch.zeros(rows.shape, dtype=self.wide, device=rows.device),
-            torch.empty(self.table.shape, dtype=self.grad_dtype, device=rows.device) if of_table else None,
+            room,
             torch.zeros(self.bias.shape, dtype=self.wide, device=rows.device),
         ]
 

@@ -13,8 +13,11 @@ import torch
 import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor
+from torch.utils.weak import WeakTensorKeyDictionary
 
 _active = False
+_rooms = WeakTensorKeyDictionary()
+"""What held the last gradient of each table whose gradient was made in place; None while it is the gradient."""
 
 
 @contextmanager
@@ -38,6 +41,24 @@ def goes_in_place(table: Tensor) -> bool:
     return _active and torch.is_grad_enabled() and table.requires_grad and table.is_leaf and not watched
 
 
+def make_room(table: Tensor) -> Tensor:
+    """Memory of the table's shape for its first gradient of a step, with whatever is in it."""
+    room, _rooms[table] = _rooms.get(table), None
+    return torch.empty_like(table) if room is None else room
+
+
+def drop_gradients(optimizer: torch.optim.Optimizer) -> None:
+    """`optimizer.zero_grad()`, but the memory of tables' gradients is kept for those of the next step.
+
+    Handed back to the system and asked for again, page by page, it costs a seventh of a step on CPU at a vocabulary of
+    250,000. A step holds it at its peak either way.
+    """
+    for table in (one for group in optimizer.param_groups for one in group["params"]):
+        if table in _rooms and table.grad is not None:
+            _rooms[table] = table.grad
+    optimizer.zero_grad()
+
+
 def look_up(table: Float[Tensor, "V D"], ids: Int[Tensor, "*shape"]) -> Float[Tensor, "*shape D"]:
     """Rows of a table, as `torch.nn.functional.embedding` gives them."""
     return _LookUp.apply(table, ids) if goes_in_place(table) else F.embedding(ids, table)
@@ -54,7 +75,7 @@ class _LookUp(torch.autograd.Function):
     def backward(ctx, grad):
         (ids,) = ctx.saved_tensors
         if ctx.table.grad is None:
-            ctx.table.grad = torch.zeros_like(ctx.table)
+            ctx.table.grad = make_room(ctx.table).zero_()
         # Not `index_add_`, which is not deterministic on an accelerator.
         ctx.table.grad.index_put_((ids,), grad, accumulate=True)
         return None, None

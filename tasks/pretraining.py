@@ -17,7 +17,8 @@ from torch import Tensor, nn
 from ..modalities.batch import Batch, Step
 from ..modalities.chance import chance, salt
 from ..modalities.tokenizer import Tokenizer
-from ..models.encoder import Encoder, Vectors
+from ..models.encoder import Encoder
+from ..models.table_gradients import drop_gradients, Vectors
 from .agreement import check_agreement
 from .objectives.objective import Loss, Objective
 from .optimization import Optimization, clip_gradients
@@ -103,7 +104,7 @@ class Pretraining(lightning.LightningModule):
         norm = clip_gradients(self.named_parameters(), self.optimization.max_gradient_norm)
         rate = optimizer.param_groups[0]["lr"]
         optimizer.step()
-        optimizer.zero_grad()
+        drop_gradients(optimizer)
         self.lr_schedulers().step()
         for objective in self.objectives.values():
             objective.after_step(self.encoder)

@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 
 from interlingua.models.linear_cross_entropy import linear_cross_entropy
-from interlingua.models.table_gradients import in_place_table_gradients, look_up
+from interlingua.models.table_gradients import drop_gradients, in_place_table_gradients, look_up
 
 WORDS, WIDTH = 23, 8
 
@@ -106,3 +106,29 @@ def test_under_autocast_gradients_are_float32():
         model.loss(*parts()[0]).backward()
     assert {gradient.dtype for gradient in model.gradients().values()} == {torch.float32}
     torch.testing.assert_close(model.gradients(), expected(model, parts(1), 1.0), rtol=0.05, atol=0.1)
+
+
+def test_the_next_step_writes_over_the_last_gradient_where_it_was():
+    model = Model()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.0)
+    with in_place_table_gradients():
+        model.loss(*parts()[0]).backward()
+        place = model.table.weight.grad.data_ptr()
+        drop_gradients(optimizer)
+        assert all(gradient is None for gradient in model.gradients().values())
+        model.loss(*parts()[1], elements=WORDS * 100).backward()
+    assert model.table.weight.grad.data_ptr() == place
+    torch.testing.assert_close(model.gradients(), expected(Model(), parts()[1:], 1.0))
+
+
+def test_a_step_that_does_not_use_the_table_leaves_it_without_gradient():
+    model, (ids, _) = Model(), parts()[0]
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.0)
+    with in_place_table_gradients():
+        look_up(model.table.weight, ids).sum().backward()
+        drop_gradients(optimizer)
+        model.middle(torch.ones(1, WIDTH)).sum().backward()
+        assert model.table.weight.grad is None
+        drop_gradients(optimizer)
+        look_up(model.table.weight, ids).sum().backward()
+    torch.testing.assert_close(model.table.weight.grad.sum(), torch.tensor(float(ids.numel() * WIDTH)))
