@@ -17,8 +17,8 @@ from torch import Tensor, nn
 from ..modalities.batch import Batch, Step
 from ..modalities.chance import chance, salt
 from ..modalities.tokenizer import Tokenizer
-from ..models.encoder import Encoder
-from ..models.table_gradients import drop_gradients, Vectors
+from ..models.encoder import Encoder, Vectors
+from ..models.table_gradients import drop_gradients
 from .agreement import check_agreement
 from .objectives.objective import Loss, Objective
 from .optimization import Optimization, clip_gradients
