@@ -52,7 +52,8 @@ class TextEmbeddings(nn.Module):
         """
         present = text.present
         self._check(text)
-        vectors = look_up(self.tokens.weight, text.read[present]) + self.positions(text.position[present] + self.position_offset)
+        vectors = look_up(self.tokens.weight, text.read[present])
+        vectors = vectors + self.positions(text.position[present] + self.position_offset)
         if self.languages is not None:
             vectors = vectors + self.languages(text.language[present])
         if self.segments is not None:
