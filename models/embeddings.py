@@ -70,4 +70,3 @@ class TextEmbeddings(nn.Module):
                     f"(position table of {self.positions.num_embeddings} rows less {self.position_offset}); "
                     "lower the data's max_tokens or build the tower with more"
                 )
-
