@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from ..modalities.batch import Batch
 from ..modalities.vocabulary import Vocabulary
+from .embeddings import TextEmbeddings
 from .packing import Allow, same_document
 
 
@@ -45,18 +46,36 @@ class Encoder(nn.Module):
         widths: Width D of the states of each stream that this encoder can read, by the names of `States`
             (`text`, `translation`, `image`, ... and `joint`).
         vector_width: Width E of `States.vectors`, None where the encoder makes none.
-        vocabulary: Size and control ids of the text vocabulary, None without a text stream.
-        tokens: The token embedding table `[V, D]`, for heads that share it.
-        languages: Number of languages the text embeddings know; 0 where they do not read language ids.
-        max_tokens: Longest text that it reads, None where nothing bounds it.
     """
 
     widths: Mapping[str, int]
     vector_width: int | None = None
-    vocabulary: Vocabulary | None = None
-    tokens: nn.Embedding | None = None
-    languages: int = 0
-    max_tokens: int | None = None
+
+    @property
+    def text_embeddings(self) -> TextEmbeddings | None:
+        """Embeddings of the text stream, None without one: the four properties below are read off them."""
+        return None
+
+    @property
+    def vocabulary(self) -> Vocabulary | None:
+        """Size and control ids of the text vocabulary, None without a text stream."""
+        return None if self.text_embeddings is None else self.text_embeddings.vocabulary
+
+    @property
+    def tokens(self) -> nn.Embedding | None:
+        """The token embedding table `[V, D]`, for heads that share it."""
+        return None if self.text_embeddings is None else self.text_embeddings.tokens
+
+    @property
+    def languages(self) -> int:
+        """Number of languages the text embeddings know; 0 where they do not read language ids."""
+        table = None if self.text_embeddings is None else self.text_embeddings.languages
+        return 0 if table is None else table.num_embeddings
+
+    @property
+    def max_tokens(self) -> int | None:
+        """Longest text that it reads, None without a text stream."""
+        return None if self.text_embeddings is None else self.text_embeddings.max_tokens
 
     def present(self, batch: Batch) -> dict[str, Bool[Tensor, "B _"]]:
         """Which positions of each stream will have states, known without reading: what marks may be laid over."""

@@ -40,20 +40,8 @@ class SingleStream(Encoder):
         self.widths = dict.fromkeys(("text", "translation", "image", "joint"), width)
 
     @property
-    def vocabulary(self):
-        return self.embeddings.vocabulary
-
-    @property
-    def tokens(self):
-        return self.embeddings.tokens
-
-    @property
-    def languages(self) -> int:
-        return 0 if self.embeddings.languages is None else self.embeddings.languages.num_embeddings
-
-    @property
-    def max_tokens(self) -> int:
-        return self.embeddings.max_tokens
+    def text_embeddings(self) -> TextEmbeddings:
+        return self.embeddings
 
     def present(self, batch: Batch) -> dict[str, Bool[Tensor, "B _"]]:
         texts = {"text": batch.text, "translation": batch.translation}

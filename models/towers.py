@@ -28,20 +28,8 @@ class TextTower(Encoder):
         self.widths = {"text": transformer.width, "translation": transformer.width}
 
     @property
-    def vocabulary(self):
-        return self.embeddings.vocabulary
-
-    @property
-    def tokens(self):
-        return self.embeddings.tokens
-
-    @property
-    def languages(self) -> int:
-        return 0 if self.embeddings.languages is None else self.embeddings.languages.num_embeddings
-
-    @property
-    def max_tokens(self) -> int:
-        return self.embeddings.max_tokens
+    def text_embeddings(self) -> TextEmbeddings:
+        return self.embeddings
 
     def encode(
         self, text: Text, allow: Allow = same_document, keep: Collection[int] = ()

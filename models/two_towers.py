@@ -6,6 +6,7 @@ from jaxtyping import Bool
 from torch import Tensor, nn
 
 from ..modalities.batch import Batch
+from .embeddings import TextEmbeddings
 from .encoder import Encoder, States, Vectors
 from .packing import Allow, same_document
 from .pooling import Pooling, pool
@@ -46,20 +47,8 @@ class TwoTowers(Encoder):
             nn.init.normal_(projection.weight, std=projection.in_features**-0.5)
 
     @property
-    def vocabulary(self):
-        return self.text.vocabulary
-
-    @property
-    def tokens(self):
-        return self.text.tokens
-
-    @property
-    def languages(self) -> int:
-        return self.text.languages
-
-    @property
-    def max_tokens(self) -> int:
-        return self.text.max_tokens
+    def text_embeddings(self) -> TextEmbeddings | None:
+        return self.text.text_embeddings
 
     def present(self, batch: Batch) -> dict[str, Bool[Tensor, "B _"]]:
         return {name: self.streams[name].present(only(batch, name))[name] for name in self._given(batch)}
