@@ -11,6 +11,9 @@ from .fields import check_language
 from .parsing import PROGRAM, add_command
 from .sources import Record, read_csv, read_folder, read_jsonl
 
+TOLD_PER_KIND = 10
+"""Skipped pictures of one kind that are named one by one; all are counted."""
+
 
 def _write_sources(arguments: argparse.Namespace) -> int:
     """`shards write` from anything but the quick start's own data."""
@@ -37,7 +40,9 @@ def _write_records(records: Iterator[Record], arguments: argparse.Namespace, ski
             try:
                 writer.write(f"{written:09d}", record.texts, record.item, image, image_extension=extension)
             except BadImageError as error:
-                skipped[f"picture that cannot be decoded ({error.kind})"] += 1
+                skipped[kind := f"picture that cannot be decoded ({error.kind})"] += 1
+                if skipped[kind] <= TOLD_PER_KIND:
+                    print(f"skipped: {record.image}: {error}", file=sys.stderr)
                 continue
             written += 1
             languages.update(text.language for text in record.texts)

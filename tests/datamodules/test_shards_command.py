@@ -116,6 +116,7 @@ def test_write_folder_then_show(tmp_path, run):
     status, out, error = run("write", "folder", photos, tmp_path / "out", "--language", "en", "--resize", 30)
     assert status == 0
     assert "2 samples in" in out
+    assert f"skipped: {photos}/broken.png: " in error
     assert "skipped: picture that cannot be decoded" in error
     shards = ShardSet(str(tmp_path / "out"))
     assert [sample.texts[0].text for sample in shards] == ["a cat", "a dog"]
