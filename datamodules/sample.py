@@ -15,6 +15,19 @@ class Caption(NamedTuple):
     """What the text is to the sample: `caption`, `name`, `keyword`, `sentence`, ..."""
 
 
+class Alignment(NamedTuple):
+    """Which words of one text translate which words of another, both of one sample; words as `alignments.py` counts them."""
+
+    text: int
+    """Number of the text in `Sample.texts`."""
+    translation: int
+    """Number of its translation in `Sample.texts`."""
+    words: tuple[tuple[int, int], ...]
+    """Pairs of words, (of `text`, of `translation`), from 0; a word may stand in several pairs, or in none."""
+    possible: tuple[tuple[int, int], ...] = ()
+    """Pairs that whoever aligned them was not sure of."""
+
+
 class Sample(NamedTuple):
     """One record. Nothing is decoded yet: a picture that is never looked at costs nothing."""
 
@@ -31,6 +44,11 @@ class Sample(NamedTuple):
     """The picture as stored (jpg, png or webp)."""
     members: Mapping[str, bytes] = {}
     """All other declared members as stored, by extension: `regions.npz`, `wav`, `codes.npy`, ..."""
+    document: bool = False
+    """Whether the texts of each language are the sentences of one document, one after the other; else each text stands
+    for itself, as captions of one picture do."""
+    alignments: tuple[Alignment, ...] = ()
+    """Words of texts that translate each other, where the shard knows them."""
 
 
 class BadSampleError(Exception):

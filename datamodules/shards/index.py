@@ -19,8 +19,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...modalities.batch import Fault
-from ..sample import BadSampleError, Caption
-from .fields import FieldMap, is_blank, parse_json, read_item, read_texts, split_name
+from ..sample import Alignment, BadSampleError, Caption
+from .fields import FieldMap, is_blank, parse_json, read_alignments, read_document, read_item, read_texts, split_name
 from .tar import Gap, Member, Window, scan_tar
 
 TYPES = {
@@ -172,7 +172,7 @@ class _Table:
             raise BadSampleError("no known member", f"found {found}; the extension starts at the name's first dot")
         wanted = {source.member for source in fields.texts} | {"json"}
         contents = {name: window.read(member.offset, member.size) for name, member in known.items() if name in wanted}
-        captions, blank, item = understand(contents, fields, self.shard, group.key)
+        captions, blank, item, *_ = understand(contents, fields, self.shard, group.key)
         image = any(name in known for name in fields.image)
         self.blank += blank
         _refuse_empty(captions, blank, image, known, fields)
@@ -223,16 +223,30 @@ class _Table:
         return Index(head, arrays)
 
 
-def understand(contents: Mapping[str, bytes], fields: FieldMap, shard: str, key: str) -> tuple[list[Caption], int, int]:
-    """Texts that are not blank, how many are blank, and the item of a sample, out of its JSON and text members.
+class Understood(NamedTuple):
+    """What the JSON and text members of a sample say."""
+
+    captions: list[Caption]
+    """Texts that are not blank."""
+    blank: int
+    """How many texts are blank."""
+    item: int
+    document: bool
+    alignments: tuple[Alignment, ...]
+
+
+def understand(contents: Mapping[str, bytes], fields: FieldMap, shard: str, key: str) -> Understood:
+    """Read the JSON and text members of a sample.
 
     Raises:
-        BadSampleError: `broken json`, `broken text`.
+        BadSampleError: `broken json`, `broken text`, `broken item`, `broken alignment`.
     """
     records = {name: parse_json(content, name) for name, content in contents.items() if name.endswith("json")}
     texts = read_texts(contents, records, fields)
     captions = [caption for caption in texts if not is_blank(caption.text)]
-    return captions, len(texts) - len(captions), read_item(records.get("json"), fields, shard, key)
+    record = records.get("json")
+    item, document = read_item(record, fields, shard, key), read_document(record, fields)
+    return Understood(captions, len(texts) - len(captions), item, document, read_alignments(record, texts, fields))
 
 
 def _refuse_empty(captions: list[Caption], blank: int, image: bool, known: Mapping, fields: FieldMap) -> None:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ...modalities.batch import Fault
-from ..sample import BadSampleError, Caption, Sample
+from ..sample import Alignment, BadSampleError, Caption, Sample
 from .fields import FieldMap
 from .index import Index, understand
 from .paths import find_shards
@@ -22,6 +22,10 @@ from .tar import read_at
 
 OPEN_SHARDS = 128
 KEPT_BYTES = 2**25
+
+
+_Told = tuple[tuple[Caption, ...], int, bool, tuple[Alignment, ...]]
+"""Texts, item, document and alignments of a sample."""
 
 
 class TextTable(NamedTuple):
@@ -130,10 +134,11 @@ class ShardSet:
             extension = extensions[arrays["extension"][member]]
             if (extension in handed_on or told is None) and (image or extension not in self.map.image):
                 contents[extension] = _read_member(descriptor, arrays, member, extension)
-        captions, item = told or self._understand(int(number), contents, name, key)
+        captions, item, document, alignments = told or self._understand(int(number), contents, name, key)
         picture = next((extension for extension in self.map.image if extension in contents), None)
         members = {extension: contents[extension] for extension in contents if extension in handed_on and extension != picture}
-        return Sample(name, key, item, captions, contents.get(picture) if picture else None, members)
+        image_bytes = contents.get(picture) if picture else None
+        return Sample(name, key, item, captions, image_bytes, members, document, alignments)
 
     def __iter__(self) -> Iterator[Sample]:
         """All samples in order; a bad one raises."""
@@ -214,16 +219,17 @@ class ShardSet:
 
     def _start_reading(self) -> None:
         self._open: OrderedDict[int, tuple[int, Index]] = OrderedDict()
-        self._told: dict[int, tuple[tuple[Caption, ...], int]] = {}
+        self._told: dict[int, _Told] = {}
         self._room = KEPT_BYTES
 
-    def _understand(self, number: int, contents: Mapping[str, bytes], name: str, key: str) -> tuple[tuple[Caption, ...], int]:
-        """Texts and item of a sample, kept while there is room."""
-        captions, _, item = understand(contents, self.map, name, key)
-        told = tuple(captions), item
+    def _understand(self, number: int, contents: Mapping[str, bytes], name: str, key: str) -> _Told:
+        """What the JSON of a sample tells, kept while there is room."""
+        captions, _, item, document, alignments = understand(contents, self.map, name, key)
+        told = tuple(captions), item, document, alignments
         if self._room > 0:
             self._told[number] = told
             self._room -= sum(getsizeof(part) for caption in captions for part in (caption, *caption))
+            self._room -= sum(120 * len(alignment.words + alignment.possible) for alignment in alignments)  # bytes a pair
         return told
 
     def _locate(self, number: int | np.integer) -> tuple[int, int]:
