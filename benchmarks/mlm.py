@@ -19,6 +19,7 @@ from measure import interleave, matmul_rate, memory_of, ratio, resident, tune_al
 from interlingua.modalities.batch import Batch, Text, number_positions, take
 from interlingua.modalities.vocabulary import Vocabulary
 from interlingua.models.embeddings import TextEmbeddings
+from interlingua.models.pretrained import load_bert, load_bert_head
 from interlingua.models.table_gradients import drop_gradients, in_place_table_gradients
 from interlingua.models.towers import TextTower
 from interlingua.models.transformer import Transformer
@@ -96,7 +97,9 @@ class Ours:
         self.objective.connect(self.tower)
         self.objective.head.norm.eps = 1e-12  # as BERT's
         if peer is not None:
-            copy_weights(peer.model, self.tower, self.objective)
+            weights = peer.model.state_dict()
+            load_bert(self.tower, weights, prefix="bert.")
+            load_bert_head(self.objective.head, weights)
         parameters = [*self.tower.parameters(), *self.objective.parameters()]
         self.optimizer = torch.optim.AdamW(parameters, lr=1e-4, fused=True)
 
@@ -109,33 +112,6 @@ class Ours:
             self.loss(marked).backward()
         self.optimizer.step()
         drop_gradients(self.optimizer)
-
-
-@torch.no_grad()
-def copy_weights(model: transformers.BertForMaskedLM, tower: TextTower, objective: MaskedLanguage) -> None:
-    """Give our tower and head the weights of Hugging Face's."""
-    theirs = dict(model.named_parameters())
-    tables = {"tokens": "word_embeddings", "positions": "position_embeddings", "segments": "token_type_embeddings"}
-    for name, other in tables.items():
-        getattr(tower.embeddings, name).weight.copy_(theirs[f"bert.embeddings.{other}.weight"])
-    head, prefix = objective.head, "cls.predictions."
-    for end in ("weight", "bias"):
-        getattr(tower.embeddings.norm, end).copy_(theirs[f"bert.embeddings.LayerNorm.{end}"])
-        getattr(head.dense, end).copy_(theirs[f"{prefix}transform.dense.{end}"])
-        getattr(head.norm, end).copy_(theirs[f"{prefix}transform.LayerNorm.{end}"])
-        for number, block in enumerate(tower.transformer.blocks):
-            layer = f"bert.encoder.layer.{number}."
-            joined = [theirs[f"{layer}attention.self.{name}.{end}"] for name in ("query", "key", "value")]
-            getattr(block.attention.inward, end).copy_(torch.cat(joined))
-            for part, other in {
-                block.attention.outward: "attention.output.dense",
-                block.attention_norm: "attention.output.LayerNorm",
-                block.feed_forward.inward: "intermediate.dense",
-                block.feed_forward.outward: "output.dense",
-                block.feed_forward_norm: "output.LayerNorm",
-            }.items():
-                getattr(part, end).copy_(theirs[f"{layer}{other}.{end}"])
-    head.bias.copy_(theirs[f"{prefix}bias"])
 
 
 def by_length(text: Text, parts: int) -> list[Text]:

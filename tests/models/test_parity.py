@@ -6,6 +6,7 @@ import torch
 
 from interlingua.modalities.vocabulary import Vocabulary
 from interlingua.models.embeddings import TextEmbeddings
+from interlingua.models.pretrained import load_bert
 from interlingua.models.towers import TextTower
 from interlingua.models.transformer import FeedForward, Transformer
 
@@ -36,25 +37,7 @@ def ours(kind: str, model, epsilon: float) -> TextTower:
     segments = 2 if kind == "bert" else 1
     embeddings = TextEmbeddings(vocabulary, 32, 40, segments=segments, position_offset=offset, dropout=0.0, epsilon=epsilon)
     tower = TextTower(embeddings, Transformer(32, 3, 4, 64, dropout=0.0, epsilon=epsilon))
-    theirs = dict(model.named_parameters())
-    with torch.no_grad():
-        table = {"tokens": "word_embeddings", "positions": "position_embeddings", "segments": "token_type_embeddings"}
-        for name, other in table.items():
-            getattr(embeddings, name).weight.copy_(theirs[f"embeddings.{other}.weight"])
-        for end in ("weight", "bias"):
-            getattr(embeddings.norm, end).copy_(theirs[f"embeddings.LayerNorm.{end}"])
-            for number, block in enumerate(tower.transformer.blocks):
-                layer = f"encoder.layer.{number}."
-                joined = [theirs[f"{layer}attention.self.{name}.{end}"] for name in ("query", "key", "value")]
-                getattr(block.attention.inward, end).copy_(torch.cat(joined))
-                for part, other in {
-                    block.attention.outward: "attention.output.dense",
-                    block.attention_norm: "attention.output.LayerNorm",
-                    block.feed_forward.inward: "intermediate.dense",
-                    block.feed_forward.outward: "output.dense",
-                    block.feed_forward_norm: "output.LayerNorm",
-                }.items():
-                    getattr(part, end).copy_(theirs[f"{layer}{other}.{end}"])
+    load_bert(tower, model.state_dict())
     return tower
 
 
