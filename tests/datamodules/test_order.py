@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from interlingua.datamodules.order import draw, permute, share
+from interlingua.datamodules.order import Units, draw, permute, share
 
 
 @pytest.mark.parametrize(("size", "block"), [(1, 4), (7, 4), (8, 4), (23, 5), (1000, 1 << 18)])
@@ -32,7 +32,7 @@ def test_any_cut_of_the_sequence_draws_the_same(block):
 
 
 def test_blocks_stay_together_and_come_in_random_turn():
-    block = permute(torch.arange(64), 64, key=11, block=8) // 8
+    block = permute(torch.arange(64), Units.of(64, 8), key=11) // 8
     turns = block.view(8, 8)
     assert (turns == turns[:, :1]).all()
     assert turns[:, 0].tolist() != list(range(8))
@@ -60,3 +60,18 @@ def test_shares_make_the_whole_in_order(count, parts):
     shares = [share(count, part, parts) for part in range(parts)]
     assert [row for part in shares for row in part] == list(range(count))
     assert max(map(len, shares)) - min(map(len, shares)) <= 1
+
+
+def test_a_window_of_shards_is_shuffled_together_and_each_shard_is_visited_once():
+    sizes = torch.tensor([5, 1, 7, 3, 4, 6])
+    units = Units(sizes, group=2)
+    shard = torch.repeat_interleave(torch.arange(6), sizes)
+    for epoch in draw(0, 2 * 26, units, key=4).sample.view(2, 26):
+        assert sorted(epoch.tolist()) == list(range(26))
+        turns = list(dict.fromkeys(shard[epoch].tolist()))
+        places = {one: (shard[epoch] == one).nonzero()[:, 0] for one in turns}
+        for first in range(0, 6, 2):  # two shards share a stretch, and no other shard is read in it
+            both = torch.cat([places[one] for one in turns[first : first + 2]])
+            assert both.max() - both.min() + 1 == len(both)
+    assert draw(0, 26, units, key=4).sample.tolist() != draw(26, 26, units, key=4).sample.tolist()
+    assert units.ends_of_blocks(3)[-1] == 26
