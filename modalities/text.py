@@ -1,10 +1,11 @@
-"""Texts to the batch's `Text`: `<s> pieces </s>`, padded on the right to the longest row."""
+"""Texts to the batch's `Text`: `<s> pieces </s>`, padded on the right to the longest row; one a row, or several."""
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 import torch
-from jaxtyping import Int
+from jaxtyping import Int, Int64
 from torch import Tensor
 
 from .batch import Text, number_positions
@@ -26,35 +27,120 @@ def collate_text(texts: Sequence[str | None], languages: Sequence[str], tokenize
     Raises:
         ValueError: `max_tokens` leaves no room for a piece, the lists differ in length, or a language is unknown.
     """
+    return collate_packed(texts, languages, range(len(texts)), tokenizer, max_tokens)
+
+
+def collate_packed(
+    texts: Sequence[str | None],
+    languages: Sequence[str],
+    rows: Sequence[int] | Int64[np.ndarray, "N"],
+    tokenizer: Tokenizer,
+    max_tokens: int,
+) -> Text:
+    """Tokenise several texts a row, each a `document` of its own, with its own start and end token and positions from 0.
+
+    Args:
+        texts: As of `collate_text`; those of a row stand in it one after the other in the order given. One in which
+            nothing is present takes no room and no document.
+        languages: Code of each text's language.
+        rows: Row of each text, from 0; every row up to the last must have a text.
+        max_tokens: Longest row. A single text longer than that loses pieces, as in `collate_text`.
+
+    Returns:
+        Ids as int64, B = the last row + 1, L = the longest row (at least 1). `document` counts the row's texts from 0, `word`
+        the words of each text.
+
+    Raises:
+        ValueError: As of `collate_text`; the texts of a row are longer than `max_tokens`, or a row has none.
+    """
     if max_tokens < 3:
         raise ValueError(f"max_tokens is {max_tokens}; at least 3 are needed for start token, one piece and end token")
-    if len(texts) != len(languages):
-        raise ValueError(f"{len(texts)} texts, but {len(languages)} languages: every text needs its language code")
+    if not len(texts) == len(languages) == len(rows):
+        raise ValueError(
+            f"{len(texts)} texts, but {len(languages)} languages and {len(rows)} rows: every text needs its language and row"
+        )
     pieces = tokenizer.encode([text or "" for text in texts])
-    there = pieces.counts > 0
     kept = np.minimum(pieces.counts, max_tokens - 2)
-    lengths = np.where(there, kept + 2, 0)
-    column = np.arange(max(1, lengths.max(initial=0)))[None]
-    present = column < lengths[:, None]
-    inside = (column > 0) & (column <= kept[:, None])
-    source = ((np.cumsum(pieces.counts) - pieces.counts)[:, None] + column - 1)[inside]
-    tokens = np.full(present.shape, tokenizer.vocabulary.pad, dtype=np.int64)
-    tokens[there, 0] = tokenizer.vocabulary.start
-    tokens[there, kept[there] + 1] = tokenizer.vocabulary.end
+    lengths = np.where(kept > 0, kept + 2, 0)
+    slots = _lay_out(lengths, np.asarray(rows, dtype=np.int64), max_tokens)
+    known = [tokenizer.language_id(code) if length else 0 for code, length in zip(languages, lengths, strict=True)]
+    text, position = slots.text, slots.position
+    inside = (position > 0) & (position <= kept[text])
+    source = ((np.cumsum(pieces.counts) - pieces.counts)[text] + position - 1)[inside]
+    tokens = np.where(position == 0, tokenizer.vocabulary.start, tokenizer.vocabulary.end)
     tokens[inside] = pieces.ids[source]
-    word = np.full(present.shape, -1, dtype=np.int64)
+    word = np.full(len(text), -1, dtype=np.int64)
     word[inside] = pieces.words[source]
-    known = [tokenizer.language_id(code) if here else 0 for code, here in zip(languages, there, strict=True)]
-    filled = torch.from_numpy(present)
     return Text(
-        tokens=torch.from_numpy(tokens),
-        present=filled,
-        language=torch.tensor(known, dtype=torch.int64)[:, None].repeat(1, present.shape[1]),
-        word=torch.from_numpy(word),
-        segment=torch.zeros(present.shape, dtype=torch.int64),
-        document=torch.zeros(present.shape, dtype=torch.int64),
-        position=number_positions(filled),
+        tokens=slots.grid(tokens, tokenizer.vocabulary.pad),
+        present=slots.grid(np.ones(len(text), dtype=bool), False),
+        language=slots.grid(np.array(known, dtype=np.int64)[text]),
+        word=slots.grid(word, -1),
+        segment=torch.zeros(slots.shape, dtype=torch.int64),
+        document=slots.grid(slots.document[text]),
+        position=slots.grid(position),
     )
+
+
+class _Slots(NamedTuple):
+    """Where the tokens of all texts go, one text after the other (T tokens of N texts)."""
+
+    text: Int64[np.ndarray, "T"]
+    """Text of each token."""
+    position: Int64[np.ndarray, "T"]
+    """Place in its text."""
+    row: Int64[np.ndarray, "T"]
+    slot: Int64[np.ndarray, "T"]
+    """Place among the slots of all rows."""
+    document: Int64[np.ndarray, "N"]
+    """Number of each text in its row."""
+    shape: tuple[int, int]
+
+    def grid(self, values: np.ndarray, padding: int | None = None) -> Tensor:
+        """Values of the tokens as `[B, L]`.
+
+        Args:
+            values: One a token.
+            padding: What stands where nothing is present; None: what the row's last token has (0 in an empty row).
+        """
+        rows, width = self.shape
+        if padding is None:
+            last = np.zeros(rows, dtype=values.dtype)
+            last[self.row] = values  # of several values for a row the last one stays
+            grid = np.repeat(last, width)
+        else:
+            grid = np.full(rows * width, padding, dtype=values.dtype)
+        grid[self.slot] = values
+        return torch.from_numpy(grid.reshape(self.shape))
+
+
+def _lay_out(lengths: Int64[np.ndarray, "N"], rows: Int64[np.ndarray, "N"], max_tokens: int) -> _Slots:
+    """Texts of a row one after the other, in their own order."""
+    texts = np.bincount(rows)
+    load = np.bincount(rows, lengths).astype(np.int64)
+    if (texts == 0).any():
+        raise ValueError(f"row {int(texts.argmin())} of {len(texts)} has no text; number the rows from 0 and leave none out")
+    if load.max(initial=0) > max_tokens:
+        row = int(load.argmax())
+        raise ValueError(
+            f"the {texts[row]} texts of row {row} have {load[row]} tokens, but max_tokens is {max_tokens}; fit rows by the "
+            "lengths that this tokenizer gives, start and end token included (`fit_rows`)"
+        )
+    order = np.argsort(rows, kind="stable")
+    first = (np.cumsum(texts) - texts)[rows[order]]  # where in that order the text's row begins
+
+    def before(amounts: Int64[np.ndarray, "N"]) -> Int64[np.ndarray, "N"]:
+        """Sum of the amounts of the texts before each one in its row."""
+        sums = np.cumsum(amounts[order]) - amounts[order]
+        result = np.empty_like(sums)
+        result[order] = sums - sums[first]
+        return result
+
+    text = np.repeat(np.arange(len(lengths)), lengths)
+    position = np.arange(len(text)) - (np.cumsum(lengths) - lengths)[text]
+    row, width = rows[text], max(1, int(load.max(initial=0)))
+    slot = row * width + before(lengths)[text] + position
+    return _Slots(text, position, row, slot, before((lengths > 0).astype(np.int64)), (len(texts), width))
 
 
 def text_identity(text: Text) -> Int[Tensor, "B"]:

@@ -10,6 +10,7 @@ import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import asdict
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -93,11 +94,15 @@ class Tokenizer:
 
     def encode(self, texts: Sequence[str]) -> Pieces:
         """Normalise texts and cut them into pieces, all in one call of SentencePiece."""
-        # One thread: loader workers already share the cores.
-        rows = self._processor.encode([normalize(text) for text in texts], num_threads=1)
+        rows = self._cut(texts)
         counts = np.array([len(row) for row in rows], dtype=np.int64)
-        ids = np.fromiter((piece for row in rows for piece in row), dtype=np.int64, count=int(counts.sum()))
+        ids = np.fromiter(chain.from_iterable(rows), dtype=np.int64, count=int(counts.sum()))
         return Pieces(ids, self._find_words(ids, counts), counts)
+
+    def count_tokens(self, texts: Sequence[str]) -> Int64[np.ndarray, "N"]:
+        """Tokens of each text as a row of its own: its pieces, start and end token; 0 where nothing is left to read."""
+        counts = np.array([len(row) for row in self._cut(texts)], dtype=np.int64)
+        return np.where(counts > 0, counts + 2, 0)
 
     def pieces(self, ids: Sequence[int]) -> list[str]:
         """Pieces as SentencePiece writes them, for people to look at."""
@@ -110,6 +115,10 @@ class Tokenizer:
             ValueError: An id lies outside the vocabulary.
         """
         return self._processor.decode([number for number in self._checked(ids) if number not in self._silent])
+
+    def _cut(self, texts: Sequence[str]) -> list[list[int]]:
+        # One thread: loader workers already share the cores.
+        return self._processor.encode([normalize(text) for text in texts], num_threads=1)
 
     def _checked(self, ids: Sequence[int]) -> list[int]:
         size = self.vocabulary.size
