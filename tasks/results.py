@@ -1,21 +1,38 @@
-"""Results, in one form for every evaluation: `results.json`, a list of records, and the same as tables in `results.md`.
+"""Results, in one form for every evaluation: `results.json`, a list of records, and the same in `results.md`: a summary first.
 
 {"task": "text_to_image_retrieval", "data": "quickstart/novel", "language": "de", "metric": "recall@10",
  "value": 0.21, "low": 0.17, "high": 0.25, "n": 382}
 
 Shares are fractions of 1; metrics that end in `rank` or `size` are numbers. `mean METRIC` averages over languages, of which
-`language` says which (`all`, or `all but en`); `chance METRIC` is what guessing gets. Records of an evaluation that is run
-again into the same folder replace the old ones.
+`language` says which (`all`, or `all but en`); `chance METRIC` is what guessing gets. What an evaluation stands for comes
+first among its records, and of its means last: that is what the summary shows. Records of an evaluation that is run again
+into the same folder replace the old ones.
 """
 
 import json
 import math
 import os
+import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 NUMBERS = ("rank", "size")
+
+MEANINGS = (
+    ("", "Shares are in per cent, with their 95 % intervals in brackets."),
+    ("recall@", "*recall@k*: queries that find a right answer among their first k."),
+    ("median rank", "*median rank*: half of the queries find a right answer at this place or before; 1 is best."),
+    ("gallery size", "*n*: queries; *gallery size*: how many candidates each is compared with."),
+    ("chance ", "*chance*: what a random order gets."),
+    ("mean ", "*mean*: every language counts alike."),
+    (
+        "image.*: all but ",
+        "*all but*: without the languages trained with pictures, so that only what has carried over is left.",
+    ),
+    ("texts unlike ", "*texts unlike*: only texts spelt differently from those of the same picture in the languages named."),
+)
+"""What words in a record's task, data, language and metric mean (as patterns), for people."""
 
 
 class Record(NamedTuple):
@@ -111,18 +128,46 @@ def show(record: Record) -> str:
 
 
 def write_tables(records: Iterable[Record]) -> str:
-    """Markdown: one table for each task and data, languages as rows, metrics as columns, then means and chance."""
+    """Markdown: a summary, what its words mean, then one table for each task and data, in the order of the records."""
     tables: dict[tuple[str, str], list[Record]] = {}
     for record in records:
         tables.setdefault((record.task, record.data), []).append(record)
-    parts = ["# Results\n\nShares in per cent, with 95 % intervals.\n"]
-    for (task, data), found in tables.items():
-        parts.append(f"## {task.replace('_', ' ')}: {data}\n\n{write_table(found)}")
+    parts = ["# Results\n", *write_summaries(tables.values()), explain([one for table in tables.values() for one in table])]
+    for table in tables.values():
+        parts.append(f"## {_title(table[0])}\n\n{write_table(table)}")
     return "\n".join(parts)
 
 
+def write_summaries(tables: Iterable[Sequence[Record]]) -> list[str]:
+    """A line for each task and data that has means: its last mean of a share, the languages left out of it, and chance.
+
+    Lines with the same columns stand in one table.
+    """
+    lines: dict[str, list[str]] = {}
+    for table in tables:
+        means = [record for record in table if record.metric.startswith("mean ") and not is_number(record.metric)]
+        if not means:
+            continue
+        mean, metric = means[-1], means[-1].metric.removeprefix("mean ")
+        left_out = mean.language.removeprefix("all but ").split(", ") if mean.language != "all" else []
+        single = {record.language: record for record in table if record.metric == metric}
+        guesses = [record for record in mean_chance(table) if record.metric == f"chance {metric}"]
+        figures = [mean, *(single.get(language) for language in left_out), *guesses]
+        names = [metric, f"mean over {mean.language}", *left_out, *("chance" for _ in guesses)]
+        head = f"| {' | '.join(names)} |\n|---|{'---:|' * len(figures)}"
+        cells = [show(figure) if figure else "" for figure in figures]
+        lines.setdefault(head, []).append(f"| {_title(table[0])} | {' | '.join(cells)} |")
+    return ["\n".join([head, *some]) + "\n" for head, some in lines.items()]
+
+
+def explain(records: Iterable[Record]) -> str:
+    """What the words mean that these records use."""
+    used = {f"{record.task}: {record.data}: {record.language}: {record.metric}" for record in records}
+    return "\n".join(meaning for words, meaning in MEANINGS if any(re.search(words, one) for one in used)) + "\n"
+
+
 def write_table(records: Sequence[Record]) -> str:
-    """The table of one task and data."""
+    """The table of one task and data: languages as rows, metrics as columns, then means and chance."""
     rows: dict[str, dict[str, Record]] = {}
     for record in records:
         kind, _, metric = record.metric.partition(" ")
@@ -134,12 +179,20 @@ def write_table(records: Sequence[Record]) -> str:
     guesses = {record.metric.partition(" ")[2]: record for record in mean_chance(records)}
     rows |= {"*chance*": guesses} if guesses else {}
     metrics = list(dict.fromkeys(metric for row in rows.values() for metric in row))
-    lines = [f"| language | n | {' | '.join(metrics)} |", f"|---|---:|{'---:|' * len(metrics)}"]
+    shown = {metric: {show(row[metric]) for row in rows.values() if metric in row} for metric in metrics}
+    alike = [metric for metric in metrics if metric.endswith("size") and len(shown[metric]) == 1]
+    metrics = [metric for metric in metrics if metric not in alike]
+    lines = [f"{metric}: {shown[metric].pop()}\n" for metric in alike]  # worth a line and not a column
+    lines += [f"| language | n | {' | '.join(metrics)} |", f"|---|---:|{'---:|' * len(metrics)}"]
     for name, row in rows.items():
         n = "" if name == "*chance*" else str(next(iter(row.values())).n)
         cells = [show(row[metric]) if metric in row else "" for metric in metrics]
         lines.append(f"| {name} | {n} | {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
+
+
+def _title(record: Record) -> str:
+    return f"{record.task.replace('_', ' ').capitalize()}: {record.data}"
 
 
 def _check(record: Record, name: str) -> None:

@@ -128,10 +128,8 @@ class Retrieval(lightning.LightningModule):
         sources = sorted({source for source, _ in self.pictures})
         if not sources:
             raise ValueError("no picture to search: the test data gave no batch with pictures; check `data.sources`")
-        parts = {source: [source] for source in sources}
-        if len(sources) > 1:
-            parts[self.data] = sources
         main = self.data if len(sources) > 1 else sources[0]
+        parts = {main: sources} | {source: [source] for source in sources}
         collections = {name: arrange(self.pictures, self.lines, some) for name, some in parts.items()}
         records: list[Record] = []
         for name, collection in collections.items():

@@ -2,6 +2,7 @@
 
 import base64
 import io
+import re
 from collections.abc import Sequence
 from html import escape
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from .language_names import language_name
-from .results import Record, mean_chance, show
+from .results import Record, explain, mean_chance, show
 from .retrieval_examples import Answer, Example
 
 TASKS = {"text_to_image_retrieval": "From a text to its picture", "image_to_text_retrieval": "From a picture to its text"}
@@ -54,7 +55,6 @@ def write_page(
     languages = sorted({record.language for record in records if record.metric == HEADLINE and record.data == data})
     others = [language for language in languages if language not in pictured]
     trained = " and ".join(map(language_name, pictured)) or "no language"
-    unlike = any("texts unlike" in record.data for record in records)
     text = template.substitute(
         title=escape(f"Zero-shot retrieval: {data}"),
         data=escape(data),
@@ -71,7 +71,7 @@ def write_page(
             "the rank says where it stands."
         ),
         examples="".join(_example(example, thumbnails, pictured) for example in examples),
-        unlike=escape("“Texts unlike” leaves out what is spelt as in the trained language." if unlike else ""),
+        meaning=_meaning(records),
         tables="".join(_tables(records, data, pictured)),
     )
     Path(path).write_text(text, encoding="utf-8")
@@ -111,8 +111,14 @@ def _claim(records: Sequence[Record], data: str, trained: str, others: int) -> s
     pictures = f"{size.value:,.0f} pictures" if size else "the pictures"
     return (
         f"The encoder was trained on pictures with texts in {trained} only. Here texts in {others} other languages, none of "
-        f"which it ever saw beside a picture, look for the one picture they name among {pictures}."
+        f"which it ever saw beside a picture, look for the one picture they name among {pictures}. "
+        "Recall@10 says how many find it among their first ten."
     )
+
+
+def _meaning(records: Sequence[Record]) -> str:
+    text = explain(record for record in records if record.metric.split(" ", 1)[-1] in METRICS)
+    return re.sub(r"\*(.+?)\*", r"<em>\1</em>", escape(text))
 
 
 def _tiles(

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from interlingua.tasks.results import Record, read_results, write_results
+from interlingua.tasks.results import Record, read_results, write_results, write_table, write_tables
 
 
 def record(**changes) -> Record:
@@ -48,8 +48,8 @@ def test_tables(tmp_path):
         ],
         tmp_path,
     )
-    assert (tmp_path / "results.md").read_text().splitlines()[4:] == [
-        "## text to image retrieval: quickstart/novel",
+    assert (tmp_path / "results.md").read_text().split("## ")[1].splitlines() == [
+        "Text to image retrieval: quickstart/novel",
         "",
         "| language | n | recall@10 | median rank |",
         "|---|---:|---:|---:|",
@@ -58,6 +58,76 @@ def test_tables(tmp_path):
         "| *mean over all but en* | 764 | 21.0 (17.0–25.0) |  |",
         "| *chance* |  | 2.6 |  |",
     ]
+
+
+def lines_before_tables(records) -> list[str]:
+    return write_tables(records).partition("\n## ")[0].splitlines()
+
+
+def test_a_summary_stands_first_and_says_what_its_words_mean():
+    mean = record(metric="mean recall@5", language="all", value=0.1, low=0.1, high=0.1)
+    headline = [
+        record(),
+        record(language="en", value=0.3, low=0.3, high=0.3),
+        record(metric="chance recall@10", value=0.026, low=0.026, high=0.026),
+        record(metric="chance recall@5", value=0.013, low=0.013, high=0.013),
+        mean,
+        mean._replace(metric="mean recall@10", language="all but en"),
+        mean._replace(metric="mean median rank", language="all but en", value=40, low=30, high=50),
+    ]
+    unlike = [one._replace(data="quickstart/novel, texts unlike en") for one in headline if one.language != "en"]
+    assert lines_before_tables([*headline, *unlike]) == [
+        "# Results",
+        "",
+        "| recall@10 | mean over all but en | en | chance |",
+        "|---|---:|---:|---:|",
+        "| Text to image retrieval: quickstart/novel | 10.0 | 30.0 | 2.6 |",
+        "| Text to image retrieval: quickstart/novel, texts unlike en | 10.0 |  | 2.6 |",
+        "",
+        "Shares are in per cent, with their 95 % intervals in brackets.",
+        "*recall@k*: queries that find a right answer among their first k.",
+        "*median rank*: half of the queries find a right answer at this place or before; 1 is best.",
+        "*chance*: what a random order gets.",
+        "*mean*: every language counts alike.",
+        "*all but*: without the languages trained with pictures, so that only what has carried over is left.",
+        "*texts unlike*: only texts spelt differently from those of the same picture in the languages named.",
+    ]
+
+
+def test_evaluations_with_other_metrics_have_a_summary_of_their_own_and_only_words_that_they_use():
+    accuracy = record(task="inference", data="xnli/test", metric="accuracy")
+    means = [accuracy._replace(metric="mean accuracy", language="all"), record(metric="mean recall@10", language="all")]
+    assert lines_before_tables([accuracy, *means]) == [
+        "# Results",
+        "",
+        "| accuracy | mean over all |",
+        "|---|---:|",
+        "| Inference: xnli/test | 21.0 (17.0–25.0) |",
+        "",
+        "| recall@10 | mean over all |",
+        "|---|---:|",
+        "| Text to image retrieval: quickstart/novel | 21.0 (17.0–25.0) |",
+        "",
+        "Shares are in per cent, with their 95 % intervals in brackets.",
+        "*recall@k*: queries that find a right answer among their first k.",
+        "*mean*: every language counts alike.",
+    ]
+    assert lines_before_tables([accuracy]) == [
+        "# Results",
+        "",
+        "Shares are in per cent, with their 95 % intervals in brackets.",
+    ]
+
+
+@pytest.mark.parametrize("sizes", [(382, 382), (382, 381)])
+def test_a_size_that_is_the_same_for_all_is_a_line_and_no_column(sizes):
+    records = [record(), record(language="fr")]
+    records += [
+        record(metric="gallery size", language=language, value=size, low=size, high=size)
+        for language, size in zip(("de", "fr"), sizes, strict=True)
+    ]
+    assert ("gallery size: 382\n\n" in write_table(records)) == (sizes == (382, 382))
+    assert ("| gallery size |" in write_table(records)) == (sizes != (382, 382))
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from interlingua.modalities.batch import Batch, Image, Text, number_positions, t
 from interlingua.modalities.tokenizer import write_tokenizer
 from interlingua.models.encoder import Encoder, States, Vectors
 from interlingua.tasks.restore import load_encoder
-from interlingua.tasks.results import read_results
+from interlingua.tasks.results import read_results, show
 from interlingua.tasks.retrieval import Retrieval, shrink
 
 ITEMS = 21
@@ -155,7 +155,10 @@ def test_writes_all_results(tmp_path, tokenizer):
     assert by_chance.value == pytest.approx(1 - (32 * 31) / (42 * 41))
     assert (tmp_path / "results.html").stat().st_size > 10_000
     assert (tmp_path / "results.png").read_bytes().startswith(b"\x89PNG")
-    assert "| *mean over all but en* |" in (tmp_path / "results.md").read_text()
+    assert records[0].data == "small/novel", "what the evaluation stands for comes first"
+    tables = (tmp_path / "results.md").read_text()
+    assert tables.splitlines()[4].startswith(f"| Text to image retrieval: small/novel | {show(mean)} |")
+    assert "| *mean over all but en* |" in tables
 
 
 def test_texts_that_read_alike_are_told_apart(tmp_path, tokenizer):

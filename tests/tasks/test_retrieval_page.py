@@ -82,6 +82,16 @@ def test_shows_texts_as_they_are(page):
     assert {(query["dir"], query["lang"]) for query in queries} == {("auto", name) for name in ("en", "ar", "zh", "xx-YY")}
 
 
+def test_says_what_its_figures_mean(page):
+    """In words of its own tables alone: it shows no column of gallery sizes."""
+    read = Reader(page)
+    text = "".join(read.words)
+    assert "recall@k: queries that find a right answer among their first k." in text
+    assert "all but: without the languages trained with pictures" in text
+    assert "texts unlike: only texts spelt differently" in text
+    assert "gallery size" not in text
+
+
 def test_right_pictures_are_framed(page):
     """A perfect model: one right picture a search, and all the others wrong."""
     pictures = [attributes for tag, attributes in Reader(page).tags if tag == "img" and "width" in attributes]
