@@ -20,7 +20,10 @@ class Aligned(Encoder):
         super().__init__()
         self.towers, self.stream = tiny.two_towers(), tiny.single_stream()
         self.widths, self.vector_width = self.stream.widths, self.towers.vector_width
-        self.vocabulary = self.stream.vocabulary
+
+    @property
+    def text_embeddings(self):
+        return self.stream.text_embeddings
 
     def forward(self, batch, **options):
         return self.stream(batch)._replace(vectors=self.towers(batch).vectors)
