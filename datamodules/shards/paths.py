@@ -1,11 +1,14 @@
-"""Which tars are meant by paths, patterns and folders."""
+"""Which tars are meant by paths, patterns, folders and URLs."""
 
 import glob
-import json
 import os
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
+
+from .objects import is_url, show
+from .remote import RemoteTar, find_remote
+from .summary import read_summary
 
 
 def find_shards(paths: Sequence[str] | str) -> list[Path]:
@@ -13,11 +16,25 @@ def find_shards(paths: Sequence[str] | str) -> list[Path]:
 
     Raises:
         FileNotFoundError: One of them finds nothing.
+        ValueError: A shard is named twice, or not local.
+    """
+    found = find_tars(paths)
+    if remote := [tar.url for tar in found if isinstance(tar, RemoteTar)]:
+        raise ValueError(f"{show(remote[0])}: found a URL, expected local shards; copy them here first")
+    return [tar for tar in found if isinstance(tar, Path)]
+
+
+def find_tars(paths: Sequence[str] | str) -> list[Path | RemoteTar]:
+    """Tars that paths, URLs, brace patterns, glob patterns and folders name, in order, whether local or remote.
+
+    Raises:
+        FileNotFoundError: One of them finds nothing.
+        RemoteError: A URL leads to none.
         ValueError: A shard is named twice.
     """
     from braceexpand import braceexpand
 
-    found: list[Path] = []
+    found: list[Path | RemoteTar] = []
     for path in [os.fspath(paths)] if isinstance(paths, str | os.PathLike) else paths:
         if not os.fspath(path):
             raise ValueError(f"found an empty path in {paths!r} (an unset variable?); expected tars, a pattern or a folder")
@@ -26,28 +43,24 @@ def find_shards(paths: Sequence[str] | str) -> list[Path]:
         except ValueError as error:
             raise ValueError(f"{path}: {error}; a pattern looks like 'data/{{000..041}}.tar'") from None
         for name in names:
-            found += _find(name, os.fspath(path))
+            found += find_remote(name) if is_url(name) else _find(name, os.fspath(path))
     if not found:
         raise FileNotFoundError("no shards: the list of paths is empty")
-    real = Counter(tar.resolve() for tar in found)
-    if twice := [str(tar) for tar in found if real[tar.resolve()] > 1]:
-        raise ValueError(f"{twice[0]} is named twice in {paths}: each shard may be read once")
-    if pipes := [str(tar) for tar in found if not tar.is_file()]:
-        raise ValueError(f"{pipes[0]}: found a pipe, a device or a folder; random access needs a tar in a file: save it as one")
+    _check(found, paths)
     return found
 
 
-def read_summary(file: Path) -> dict[str, str]:
-    """Checksum (`""` where it has none) of each shard by name, in order, out of an `index.json`.
-
-    Raises:
-        ValueError: It is not one of ours.
+def _check(found: list[Path | RemoteTar], paths: Sequence[str] | str) -> None:
     """
-    try:
-        shards = json.loads(file.read_bytes())["shards"]
-        return {str(shard["name"]): shard.get("sha256", "") for shard in shards}
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise ValueError(f"{file}: not an index of shards ({error!r}); remove it, or write the folder anew") from None
+    Raises:
+        ValueError: A shard is named twice, or cannot be read at random.
+    """
+    real = [str(tar.resolve()) if isinstance(tar, Path) else tar.url for tar in found]
+    count = Counter(real)
+    if twice := [name for name in real if count[name] > 1]:
+        raise ValueError(f"{show(twice[0])} is named twice in {paths}: each shard may be read once")
+    if pipes := [str(tar) for tar in found if isinstance(tar, Path) and not tar.is_file()]:
+        raise ValueError(f"{pipes[0]}: found a pipe, a device or a folder; random access needs a tar in a file: save it as one")
 
 
 def _find(name: str, pattern: str) -> list[Path]:

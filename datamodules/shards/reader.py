@@ -1,8 +1,7 @@
 """Random access to the samples of many shards, through their indexes."""
 
-import os
 from bisect import bisect_right
-from collections import Counter, OrderedDict
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -13,14 +12,17 @@ import numpy as np
 
 from ...modalities.batch import Fault
 from ..sample import Alignment, BadSampleError, Caption, Sample
+from .cache import Cache
 from .fields import FieldMap
 from .index import Index, understand
-from .paths import find_shards
+from .opening import OpenShards, Shard
+from .paths import find_tars
 from .progress import track
+from .remote import RemoteTar, describe
+from .remote_index import fetch_beside, find_remote_indexes
 from .store import find_index, map_index, read_head, store_index
 from .tar import read_at
 
-OPEN_SHARDS = 128
 KEPT_BYTES = 2**25
 
 
@@ -41,17 +43,14 @@ class TextTable(NamedTuple):
     """uint32 `[T]`: length in UTF-8 bytes."""
 
 
-class _Shard(NamedTuple):
-    path: Path
-    index_path: Path
-    samples: int
-
-
 class ShardSet:
-    """Samples of local shards, numbered from 0 in the order of the shards; bad ones have no number.
+    """Samples of local and remote shards, numbered from 0 in the order of the shards; bad ones have no number.
 
-    Building missing indexes is the only slow part; opening is a short read a shard. Files are opened when first read, at
-    most `OPEN_SHARDS` at a time, anew in each process; pickles hold paths alone.
+    Building missing indexes is the only slow part; opening is a short read a shard. Files are opened when first read, a
+    limited number at a time, anew in each process; pickles hold paths alone.
+
+    A remote shard (http, https, or a scheme that fsspec knows) is fetched whole into the cache when a sample of it is first
+    read. What cannot be fetched after some tries is an error, `RemoteError`, and no bad sample.
 
     The texts that are read first are kept, up to `KEPT_BYTES` of memory in each process: small sets are read many times
     over, and parsing dozens of texts costs more than all else about a sample. None is dropped for another, since in
@@ -62,44 +61,59 @@ class ShardSet:
         faults: Samples that the indexes found bad; broken places of tars that cost no sample have the key `""`.
         fields: Samples that have a declared member, by extension. unmatched: Undeclared members, by extension (`""`:
             names without one). blank: Blank texts that were left out of samples that have others.
+        sizes: int64 `[shards]`, samples of each shard. bytes: int64 `[shards]`, bytes of each tar.
+        remote: Whether any shard is fetched before it is read.
     """
 
-    def __init__(self, paths: Sequence[str] | str, fields: FieldMap | None = None, index_folder: str | Path | None = None):
+    def __init__(
+        self,
+        paths: Sequence[str] | str,
+        fields: FieldMap | None = None,
+        index_folder: str | Path | None = None,
+        cache: Cache | None = None,
+    ):
         """
         Args:
             paths: Tars, brace patterns (`{00000..00041}.tar`), glob patterns, folders (the shards of their `index.json`,
-                else all their tars), or a list of these.
+                else all their tars), or a list of these; local, or URLs.
             fields: What the members of the shards are; None for this project's own layout.
-            index_folder: Where indexes are kept; None for beside the tars, or the user's cache where that is read-only.
+            index_folder: Where indexes are kept; None for beside the tars, or the user's cache where that is read-only;
+                those of remote shards in the cache.
+            cache: Where remote shards are kept; None for the user's cache folder.
 
         Raises:
             FileNotFoundError: A path or pattern finds no shard.
-            ValueError: A shard is named twice.
+            RemoteError: A remote shard is missing, denied or out of reach.
+            ValueError: A shard is named twice, or larger than the cache.
         """
-        self.map = fields or FieldMap()
+        self.map, self.cache = fields or FieldMap(), cache or Cache()
         folder = None if index_folder is None else Path(index_folder)
-        tars = find_shards(paths)
-        places = {tar: find_index(tar, self.map, folder) for tar in tars}
-        missing = [tar for tar, place in places.items() if place is None]
-        for tar in track(missing, "indexing shards"):
-            places[tar] = store_index(tar, self.map, folder)
-        self._join([(tar, place) for tar, place in places.items() if place is not None])
+        tars = find_tars(paths)
+        local = {tar: find_index(tar, self.map, folder) for tar in tars if isinstance(tar, Path)}
+        for tar in track([tar for tar, place in local.items() if place is None], "indexing shards"):
+            local[tar] = store_index(tar, self.map, folder)
+        remote = describe([tar for tar in tars if isinstance(tar, RemoteTar)])
+        indexes = find_remote_indexes(remote, self.map, self.cache, folder)
+        fetched = iter([Shard(self.cache.place(tar), place, 0, tar) for tar, place in zip(remote, indexes, strict=True)])
+        self._join([Shard(tar, local[tar], 0) if isinstance(tar, Path) else next(fetched) for tar in tars])
         self._start_reading()
 
-    def _join(self, places: list[tuple[Path, Path]]) -> None:
+    def _join(self, shards: list[Shard]) -> None:
         """Read the heads of all indexes."""
-        self.shards: list[_Shard] = []
+        self.shards: list[Shard] = []
         self.fields: Counter[str] = Counter()
         self.unmatched: Counter[str] = Counter()
         self.blank = 0
         languages: set[str] = set()
         roles: set[str] = set()
         faults: list[Fault] = []
-        for tar, place in places:
-            head = read_head(place)
+        bytes_of: list[int] = []
+        for shard in shards:
+            head = read_head(shard.index_path)
             if head is None:
-                raise ValueError(f"{place}: the index vanished or broke while it was being read; start again")
-            self.shards.append(_Shard(tar, place, head["samples"]))
+                raise ValueError(f"{shard.index_path}: the index vanished or broke while it was being read; start again")
+            self.shards.append(shard._replace(samples=head["samples"]))
+            bytes_of.append(head["bytes"])
             self.fields.update(head["fields"])
             self.unmatched.update(head["unmatched"])
             self.blank += head["blank"]
@@ -108,7 +122,10 @@ class ShardSet:
             faults += Index(head, {}).faults
         self.languages, self.roles = tuple(sorted(languages)), tuple(sorted(roles))
         self.faults: tuple[Fault, ...] = tuple(faults)
-        self._ends = np.cumsum([shard.samples for shard in self.shards]).tolist()
+        self.sizes = np.array([shard.samples for shard in self.shards], np.int64)
+        self.bytes = np.array(bytes_of, np.int64)
+        self.remote = any(shard.remote for shard in self.shards)
+        self._ends = np.cumsum(self.sizes).tolist()
 
     def __len__(self) -> int:
         return self._ends[-1] if self._ends else 0
@@ -123,9 +140,10 @@ class ShardSet:
         Raises:
             IndexError: There is no such number.
             BadSampleError: The shard changed or cannot be read any more.
+            RemoteError: The shard cannot be fetched.
         """
         shard, local = self._locate(number)
-        descriptor, index = self._shard(shard)
+        index, descriptor = self._open.index(shard), self._open.descriptor(shard)
         name, key = self.shards[shard].path.name, _key(index, local)
         arrays, extensions = index.arrays, index.head["extensions"]
         told, handed_on = self._told.get(number), (*self.map.image, *self.map.members)
@@ -147,7 +165,7 @@ class ShardSet:
     def find(self, number: int | np.integer) -> tuple[str, str]:
         """Shard and key of a sample, for messages."""
         shard, local = self._locate(number)
-        return self.shards[shard].path.name, _key(self._shard(shard)[1], local)
+        return self.shards[shard].path.name, _key(self._open.index(shard), local)
 
     @cached_property
     def items(self) -> np.ndarray:
@@ -200,10 +218,25 @@ class ShardSet:
             chosen &= self.has_image == image
         return np.flatnonzero(chosen)
 
+    def prefetch(self, shards: Sequence[int]) -> None:
+        """Fetch remote shards that will be read soon, in a background thread, in this order; local ones are passed over.
+
+        A later call replaces what is still to come of an earlier one. Failures are left to reading. Half the cache's limit
+        is fetched ahead at most.
+
+        Args:
+            shards: Places in `self.shards`.
+        """
+        self._open.prefetch(shards)
+
+    def fetch_beside(self, word: str) -> None:
+        """Fetch files `NAME.tar.WORD` from beside remote tars to beside their indexes, where they are there and not here."""
+        pairs = [(shard.remote, shard.index_path) for shard in self.shards if shard.remote]
+        fetch_beside([tar for tar, _ in pairs], [place for _, place in pairs], word)
+
     def close(self) -> None:
         """Close all files; reading opens them again."""
-        while self._open:
-            os.close(self._open.popitem()[1][0])
+        self._open.close()
 
     def __del__(self):
         if "_open" in self.__dict__:
@@ -218,7 +251,7 @@ class ShardSet:
         self._start_reading()
 
     def _start_reading(self) -> None:
-        self._open: OrderedDict[int, tuple[int, Index]] = OrderedDict()
+        self._open = OpenShards(self.shards, self.cache)
         self._told: dict[int, _Told] = {}
         self._room = KEPT_BYTES
 
@@ -237,21 +270,6 @@ class ShardSet:
             raise IndexError(f"sample {number}: these shards have samples 0 to {len(self) - 1}")
         shard = bisect_right(self._ends, number)
         return shard, int(number) - (self._ends[shard - 1] if shard else 0)
-
-    def _shard(self, shard: int) -> tuple[int, Index]:
-        """Descriptor and index of a shard; the one unused for longest is closed for it."""
-        if shard in self._open:
-            self._open.move_to_end(shard)
-            return self._open[shard]
-        path, place, _ = self.shards[shard]
-        try:
-            opened = os.open(path, os.O_RDONLY), map_index(place)
-        except OSError as error:
-            raise BadSampleError("unreadable shard", str(error)) from error
-        self._open[shard] = opened
-        if len(self._open) > OPEN_SHARDS:
-            os.close(self._open.popitem(last=False)[1][0])
-        return opened
 
     def _indexes(self) -> Iterator[Index]:
         return (map_index(shard.index_path) for shard in self.shards)

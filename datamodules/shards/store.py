@@ -3,6 +3,7 @@
 import hashlib
 import json
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -78,11 +79,13 @@ def map_index(path: Path) -> Index:
 def find_index(tar: Path, fields: FieldMap, folder: Path | None) -> Path | None:
     """The index of a tar that is still valid, wherever it is; None where it must be built."""
     identity = identify(tar, fields)
-    for place in _places(tar, fields, folder):
-        head = read_head(place)
-        if head is not None and {name: head.get(name) for name in identity} == identity:
-            return place
-    return None
+    return next((place for place in _places(tar, fields, folder) if is_index_of(place, identity)), None)
+
+
+def is_index_of(place: Path, identity: Mapping[str, Any]) -> bool:
+    """Whether there is an index of just this tar under just this field map."""
+    head = read_head(place)
+    return head is not None and {name: head.get(name) for name in identity} == identity
 
 
 def store_index(tar: Path, fields: FieldMap, folder: Path | None) -> Path:
@@ -99,16 +102,24 @@ def store_index(tar: Path, fields: FieldMap, folder: Path | None) -> Path:
     return last
 
 
+def index_suffix(fields: FieldMap) -> str:
+    """What follows the tar's name."""
+    return ".index" if fields == FieldMap() else f".index-{fields.fingerprint}"
+
+
+def name_apart(folder: Path, home: str, name: str) -> Path:
+    """A file in a folder that is shared by files of equal names from different homes."""
+    return folder / hashlib.blake2b(home.encode(), digest_size=8).hexdigest() / name
+
+
+def user_cache() -> Path:
+    """The user's cache folder for all about shards."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "interlingua" / "shards"
+
+
 def _places(tar: Path, fields: FieldMap, folder: Path | None) -> list[Path]:
     """Where an index may be, in order of preference."""
-    suffix = ".index" if fields == FieldMap() else f".index-{fields.fingerprint}"
+    home, name = str(tar.parent.resolve()), tar.name + index_suffix(fields)
     if folder is None:
-        cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "interlingua" / "shards"
-        return [tar.with_name(tar.name + suffix), _apart(cache, tar, suffix)]
-    return [_apart(folder, tar, suffix)]
-
-
-def _apart(folder: Path, tar: Path, suffix: str) -> Path:
-    """A name that tars of equal name in different folders do not share."""
-    digest = hashlib.blake2b(str(tar.parent.resolve()).encode(), digest_size=8).hexdigest()
-    return folder / digest / (tar.name + suffix)
+        return [tar.with_name(name), name_apart(user_cache(), home, name)]
+    return [name_apart(folder, home, name)]

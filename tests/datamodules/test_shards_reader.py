@@ -11,6 +11,7 @@ import pytest
 
 from interlingua.datamodules.sample import BadSampleError, Caption
 from interlingua.datamodules.shards import FieldMap, ShardSet, ShardWriter, TextField
+from interlingua.datamodules.shards import opening as opening_module
 from interlingua.datamodules.shards import reader as reader_module
 
 EMOJI = FieldMap(texts=(TextField("json", "captions", by_language=True),), item="id")
@@ -104,12 +105,12 @@ def test_bad_sample_survives_the_way_back_from_a_process():
 
 
 def test_few_files_are_open_at_once(ours, monkeypatch):
-    monkeypatch.setattr(reader_module, "OPEN_SHARDS", 2)
+    monkeypatch.setattr(opening_module, "OPEN_SHARDS", 2)
     shards = pickle.loads(pickle.dumps(ours))
     for number in (0, 100, 200, 300, 412, 0):
         shards.read(number)
-        assert len(shards._open) <= 2
-    descriptors = [descriptor for descriptor, _ in shards._open.values()]
+        assert len(shards._open.descriptors) <= 2
+    descriptors = list(shards._open.descriptors.values())
     shards.close()
     for descriptor in descriptors:
         with pytest.raises(OSError, match="Bad file descriptor"):
