@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 
 from ...modalities.batch import Fault
+from ...modalities.tokenizer import Tokenizer
+from ..arrays import load_arrays
 from ..sample import BadSampleError
 from .fields import FieldMap
 from .paths import read_summary
@@ -26,6 +28,7 @@ class Report:
         languages, roles: Texts by language and by role.
         fields: Samples by the extensions of their declared members. unmatched: Undeclared members by extension.
         blank_texts: Texts without content in samples that have others; they are left out of reading.
+        unknown_languages: Texts by language, of languages that the tokenizer does not know.
         shared_keys: Keys that stand in several shards. shared_items: Items of several samples. Both may be meant.
         faults: Each sample that cannot be used, each broken place of a tar, each shard unlike its `index.json`.
     """
@@ -40,6 +43,7 @@ class Report:
     fields: dict[str, int] = field(default_factory=dict)
     unmatched: dict[str, int] = field(default_factory=dict)
     blank_texts: int = 0
+    unknown_languages: dict[str, int] = field(default_factory=dict)
     shared_keys: int = 0
     shared_items: int = 0
     faults: list[Fault] = field(default_factory=list)
@@ -60,15 +64,20 @@ class Report:
 
 
 def check_shards(
-    paths: Sequence[str] | str, fields: FieldMap | None = None, decode: bool = True, index_folder: str | Path | None = None
+    paths: Sequence[str] | str,
+    fields: FieldMap | None = None,
+    decode: bool = True,
+    index_folder: str | Path | None = None,
+    tokenizer: Tokenizer | None = None,
 ) -> Report:
     """Look at every sample of some shards.
 
     Args:
         paths: As of `ShardSet`.
         fields: What their members are.
-        decode: Decode all pictures; without, only the tars and the texts are checked.
+        decode: Decode all pictures and arrays; without, only the tars and the texts are checked.
         index_folder: As of `ShardSet`.
+        tokenizer: Samples whose texts are all in languages that it does not know are faults.
 
     Raises:
         FileNotFoundError: There are no such shards.
@@ -76,24 +85,26 @@ def check_shards(
     shards = ShardSet(paths, fields, index_folder)
     table = shards.texts
     _, counts = np.unique(shards.items, return_counts=True)
+    languages = _count(table.language, shards.languages)
     report = Report(
         shards=len(shards.shards),
         samples=len(shards),
         items=len(counts),
         texts=len(table.language),
         images=int(shards.has_image.sum()),
-        languages=_count(table.language, shards.languages),
+        languages=languages,
         roles=_count(table.role, shards.roles),
         fields=dict(shards.fields.most_common()),
         unmatched={extension or "(no extension)": count for extension, count in shards.unmatched.most_common()},
         blank_texts=shards.blank,
+        unknown_languages={code: count for code, count in languages.items() if tokenizer and code not in tokenizer.languages},
         shared_items=int((counts > 1).sum()),
-        faults=[*shards.faults, *_compare_checksums(shards)],
+        faults=[*shards.faults, *compare_checksums(shards)],
     )
     keys: Counter[str] = Counter()
     for number in track(range(len(shards)), "reading samples"):
         keys[shards.find(number)[1]] += 1
-        if fault := _try_sample(shards, number, decode):
+        if fault := find_fault(shards, number, decode, tokenizer):
             report.faults.append(fault)
     report.shared_keys = sum(count > 1 for count in keys.values())
     return report
@@ -104,19 +115,40 @@ def _count(column: np.ndarray, words: Sequence[str]) -> dict[str, int]:
     return dict(Counter(dict(zip(words, counts, strict=True))).most_common())
 
 
-def _try_sample(shards: ShardSet, number: int, decode: bool) -> Fault | None:
+def find_fault(shards: ShardSet, number: int, decode: bool = True, tokenizer: Tokenizer | None = None) -> Fault | None:
+    """What is wrong with a sample that the index has not found wrong, if anything is.
+
+    Args:
+        shards: Where it is.
+        number: Of the sample.
+        decode: Also decode its picture and arrays.
+        tokenizer: As of `check_shards`.
+    """
     from ...modalities.image import BadImageError, decode_image
 
     try:
         sample = shards.read(number, image=decode)
+        if tokenizer and sample.texts and not any(text.language in tokenizer.languages for text in sample.texts):
+            found = ", ".join(sorted({text.language for text in sample.texts}))
+            raise BadSampleError("unknown language", f"all texts are in {found}, which the tokenizer does not know")
         if sample.image is not None:
             decode_image(sample.image)
+        for extension, content in sample.members.items() if decode else ():
+            if extension.endswith(("npz", "npy")):
+                _check_arrays(extension, content)
     except (BadSampleError, BadImageError) as error:
         return Fault(error.kind, *shards.find(number), error.detail)
     return None
 
 
-def _compare_checksums(shards: ShardSet) -> list[Fault]:
+def _check_arrays(extension: str, content: bytes) -> None:
+    try:
+        load_arrays(content)
+    except BadSampleError as error:
+        raise BadSampleError(error.kind, f"{extension}: {error.detail}") from None
+
+
+def compare_checksums(shards: ShardSet) -> list[Fault]:
     """Shards that are not as the `index.json` beside them says."""
     faults = []
     written: dict[Path, dict[str, str]] = {}
@@ -154,6 +186,7 @@ def format_report(report: Report, longest: int = 20) -> str:
         ("roles", report.roles),
         ("members", report.fields),
         ("undeclared members (not read)", report.unmatched),
+        ("texts in languages that the tokenizer does not know", report.unknown_languages),
     ):
         if counts:
             lines += [f"{title}: " + ", ".join(f"{name} {count:,}" for name, count in counts.items())]
@@ -169,8 +202,22 @@ def format_report(report: Report, longest: int = 20) -> str:
     elif report.fit:
         lines.append("fit: no faults")
     else:
-        lines.append("NOT FIT: " + ", ".join(f"{kind} {count:,}" for kind, count in report.kinds.items()))
-    lines += [f"  {f.shard} {f.key or '(no sample)'}: {f.kind}: {f.detail}" for f in report.faults[:longest]]
-    if len(report.faults) > longest:
-        lines.append(f"  and {len(report.faults) - longest:,} more (--json lists all)")
-    return "\n".join(lines)
+        lines.append("NOT FIT: " + count_kinds(report.faults))
+    return "\n".join(lines + list_faults(report.faults, longest))
+
+
+def count_kinds(faults: Sequence[Fault]) -> str:
+    """How many faults there are of each kind, in words."""
+    return ", ".join(f"{kind} {count:,}" for kind, count in Counter(fault.kind for fault in faults).most_common())
+
+
+def list_faults(faults: Sequence[Fault], longest: int = 20) -> list[str]:
+    """Lines that name faults: all kinds before further ones of a kind, at most `longest`, in the order of the shards."""
+    rank: Counter[str] = Counter()
+    ranks = []
+    for fault in faults:
+        ranks.append(rank[fault.kind])
+        rank[fault.kind] += 1
+    chosen = sorted(sorted(range(len(faults)), key=ranks.__getitem__)[:longest])
+    lines = [f"  {f.shard} {f.key or '(no sample)'}: {f.kind}: {f.detail}" for f in (faults[number] for number in chosen)]
+    return lines + [f"  and {len(faults) - longest:,} more (--json lists all)"] * (len(faults) > longest)

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ...modalities.batch import Fault
 from ..sample import BadSampleError, Caption, Sample
 from .reader import ShardSet
 
@@ -106,7 +107,7 @@ def _draw_picture(sheet: Any, canvas: Any, sample: Sample, left: int, top: int) 
 
 def _draw_text(canvas: Any, text: str, place: tuple[int, int]) -> bool:
     """One line of text in the first font that has all its characters; False (and a note in its place) if none has."""
-    path = _choose_font(frozenset(text))
+    path = choose_font(frozenset(text))
     if path is None:
         note = f"(no font for {len(text)} characters)"
         canvas.text(place, note, fill=QUIET, font=_font(_fonts()[0][0]) if _fonts() else None)
@@ -135,7 +136,8 @@ def _fonts() -> list[tuple[str, frozenset[int]]]:
     return [(font.fname, frozenset(FT2Font(font.fname).get_charmap())) for font in plain]
 
 
-def _choose_font(characters: frozenset[str]) -> str | None:
+def choose_font(characters: frozenset[str]) -> str | None:
+    """File of the first font of this machine that has all characters, if any has."""
     wanted = {ord(character) for character in characters if not character.isspace()}
     return next((path for path, known in _fonts() if wanted <= known), None)
 
@@ -157,12 +159,12 @@ def _describe(image: bytes) -> str:
     return f", {width} x {height}"
 
 
-def read_some(shards: ShardSet, numbers: Sequence[int]) -> list[Sample]:
-    """Those of the samples that can be read."""
-    samples = []
+def read_some(shards: ShardSet, numbers: Sequence[int]) -> tuple[list[Sample], list[Fault]]:
+    """Those of the samples that can be read, and what is wrong with the others."""
+    samples, faults = [], []
     for number in numbers:
         try:
             samples.append(shards.read(number))
-        except BadSampleError:
-            continue
-    return samples
+        except BadSampleError as error:
+            faults.append(Fault(error.kind, *shards.find(number), error.detail))
+    return samples, faults
