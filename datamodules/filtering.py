@@ -4,7 +4,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Bool, Integer
+from jaxtyping import Bool, Int64, Integer
 
 from .choice import TextChoice, TranslationChoice
 from .shards.reader import ShardSet
@@ -16,26 +16,38 @@ class TextRows:
 
     Args:
         samples: How many samples there are.
-        sample: Number of the sample that the text belongs to, ascending.
+        start: Texts of sample s are `start[s]` to `start[s + 1]`.
         language: Which of `languages` it is in.
         role: Which of `roles` it has.
         languages: Codes of all languages there are.
         roles: All roles there are.
+        readable: Which languages may be chosen where a choice names none; None: all.
     """
 
     samples: int
-    sample: Integer[np.ndarray, "T"]
+    start: Integer[np.ndarray, "edges"]
     language: Integer[np.ndarray, "T"]
     role: Integer[np.ndarray, "T"]
     languages: Sequence[str]
     roles: Sequence[str]
+    readable: Bool[np.ndarray, "languages"] | None = None
 
     @classmethod
-    def of(cls, shards: ShardSet) -> "TextRows":
-        """All texts of opened shards."""
+    def of(cls, shards: ShardSet, known: Collection[str] | None = None) -> "TextRows":
+        """All texts of opened shards.
+
+        Args:
+            shards: Where they are.
+            known: Languages that can be read; None: all.
+        """
         table = shards.texts
-        sample = np.repeat(np.arange(len(shards)), np.diff(table.start))
-        return cls(len(shards), sample, table.language, table.role, shards.languages, shards.roles)
+        readable = None if known is None else np.array([code in known for code in shards.languages], bool)
+        return cls(len(shards), table.start, table.language, table.role, shards.languages, shards.roles, readable)
+
+    @property
+    def sample(self) -> Int64[np.ndarray, "T"]:
+        """Number of the sample that each text belongs to."""
+        return np.repeat(np.arange(self.samples), np.diff(self.start))
 
     def taken(self, choice: TextChoice) -> Bool[np.ndarray, "T"]:
         """Texts that may be chosen.
@@ -43,7 +55,9 @@ class TextRows:
         Raises:
             ValueError: A language or role that is asked for does not occur.
         """
-        chosen = np.ones(len(self.sample), dtype=bool)
+        chosen = np.ones(len(self.language), dtype=bool)
+        if choice.languages is None and self.readable is not None and len(self.readable):
+            chosen &= self.readable[self.language]
         for wanted, found, values, what in (
             (choice.languages, self.languages, self.language, "language"),
             (choice.roles, self.roles, self.role, "role"),

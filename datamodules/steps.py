@@ -8,13 +8,12 @@ from itertools import count
 from typing import Any, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 import torch
-from jaxtyping import Int64
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, Sampler
 
 from ..modalities.batch import Batch, Fault, Step
 from .faults import FaultTally
-from .order import draw, share
+from .mixture import Mixed
 
 
 class Reading(NamedTuple):
@@ -29,55 +28,57 @@ class Reading(NamedTuple):
 
 @runtime_checkable
 class Readable(Protocol):
-    """One source, as steps need it (see `source.Reader`)."""
+    """One source, as steps need it (see `reading.Reader`)."""
 
     name: str
-    batch_size: int
-    micro_batch_size: int | None
-    key: int
 
-    def __len__(self) -> int: ...
+    def check_world(self, world: int) -> None: ...
 
-    def read(self, number: Int64[Tensor, "N"], epoch: Int64[Tensor, "N"]) -> Reading: ...
+    def read_step(self, number: int, rank: int, world: int) -> tuple[list[Batch], list[Fault]]: ...
 
 
 class Steps(Dataset):
     """One rank's part of every optimiser step.
 
-    Step s of a source are its draws [s * batch, (s + 1) * batch); ranks take contiguous shares of them, and micro-batches
-    contiguous parts of a share: 1 rank of 8, 2 of 4 and 4 micro-batches of 2 train on the same rows. An epoch may end
-    inside a step. A row that cannot be read is a hole: the others keep their places, and the step its number. A
-    micro-batch with no row left is still there, empty: all ranks have as many micro-batches, so that none waits for another.
+    What a step holds is arithmetic, the same however many ranks share it: 1 rank of 8 rows, 2 of 4 and 4 micro-batches of
+    2 train on the same rows. An epoch may end inside a step. A row that cannot be read is a hole: the others keep their
+    places, and the step its number. A micro-batch with no row left is still there, empty: all ranks have as many
+    micro-batches, so that none waits for another.
     """
 
-    def __init__(self, sources: Sequence[Readable], rank: int = 0, world: int = 1):
+    def __init__(self, sources: Sequence[Readable], rank: int = 0, world: int = 1, mixtures: Sequence[Mixed] = ()):
         """
         Args:
             sources: In the order in which a step reads them.
             rank: This process, from 0.
             world: How many processes train together.
+            mixtures: Sources of which a step reads one each; the others are in every step.
 
         Raises:
-            ValueError: A batch cannot be shared evenly by the processes.
+            ValueError: A step of a source cannot be shared evenly by the processes.
         """
         for source in sources:
-            if source.batch_size % world:
-                raise ValueError(
-                    f"source {source.name!r}: batch_size {source.batch_size} (rows of one optimiser step, over all "
-                    f"processes) is not divisible by {world} processes; give a multiple of {world}"
-                )
-        self.sources, self.rank, self.world = list(sources), rank, world
+            source.check_world(world)
+        self.sources, self.rank, self.world, self.mixtures = list(sources), rank, world, mixtures
 
     def __getitem__(self, step: int) -> Step:
         batches: list[Batch] = []
         faults: list[Fault] = []
-        for source in self.sources:
-            rows = share(source.batch_size, self.rank, self.world)
-            draws = draw(step * source.batch_size + rows.start, len(rows), len(source), source.key)
-            reading = source.read(draws.sample, draws.epoch)
-            batches += split(reading, len(rows), source.micro_batch_size or len(rows))
-            faults += reading.faults
+        for source, number in self.plan(step):
+            some, bad = source.read_step(number, self.rank, self.world)
+            batches += some
+            faults += bad
         return Step(step, tuple(batches), tuple(faults))
+
+    def plan(self, step: int) -> list[tuple[Readable, int]]:
+        """The sources that a step reads, and which step of each it is."""
+        numbers = dict.fromkeys((source.name for source in self.sources), step)
+        for mixture in self.mixtures:
+            chosen, number = mixture.at(step)
+            for name in mixture.names:
+                del numbers[name]
+            numbers[chosen] = number
+        return [(source, numbers[source.name]) for source in self.sources if source.name in numbers]
 
 
 def split(reading: Reading, rows: int, micro_batch_size: int) -> list[Batch]:

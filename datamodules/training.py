@@ -9,11 +9,14 @@ from lightning import LightningDataModule
 
 from ..modalities.tokenizer import Tokenizer
 from .dealing import Batches, check_numbers, on_cuda
+from .draws import MixedDraws
 from .faults import FaultTally
-from .order import draw
+from .mixture import Mixed, Mixture, check_mixtures
+from .parts import ByTokens
+from .reading import Reader, find_languages, find_samples
 from .shards.reader import ShardSet
-from .source import Reader, Source, find_languages, find_samples
-from .steps import Reading, StepNumbers, Steps, Tallied, load
+from .source import Source
+from .steps import StepNumbers, Steps, Tallied, load
 
 log = logging.getLogger(__name__)
 
@@ -39,10 +42,11 @@ class Shards(LightningDataModule):
         workers: int = 2,
         start_method: str | None = None,
         max_bad_share: float = 0.02,
+        mixtures: dict[str, Mixture] | None = None,
     ):
         """
         Args:
-            sources: What a step reads, by name, in this order.
+            sources: What is read, by name; a step reads all in this order, but for those of `mixtures`.
             tokenizer: Tokenizer file; None where no text is read.
             max_tokens: Longest text, start and end token included.
             validation: What is validated on, by the names that the passes of training know.
@@ -51,9 +55,15 @@ class Shards(LightningDataModule):
             start_method: How they are started (`fork`, `spawn`, `forkserver`); None: the platform's own way.
             max_bad_share: Share of samples that cannot be read, above which reading is an error; each process judges by
                 its own rows.
+            mixtures: Groups of sources, by a name of your own, of which a step reads one each.
+
+        Raises:
+            ValueError: A mixture names a source that is not there, or that is in another.
         """
         super().__init__()
         check_numbers(workers, max_tokens)
+        self.mixtures = mixtures or {}
+        check_mixtures(self.mixtures, sources)
         self.sources, self.validation = sources, validation or {}
         self.tokenizer = None if tokenizer is None else Tokenizer(tokenizer)
         self.max_tokens, self.seed, self.max_bad_share = max_tokens, seed, max_bad_share
@@ -82,41 +92,94 @@ class Shards(LightningDataModule):
 
     def _open(self, name: str, source: Source) -> Reader:
         shards = ShardSet(source.shards, source.fields)
-        FaultTally(f"source {name}", self.max_bad_share).add(len(shards), shards.faults)
+        tally = FaultTally(f"source {name}", self.max_bad_share)
+        tally.add(len(shards), shards.faults)
         reader = self._reader(name, source, shards)
+        tally.add(-len(reader.faults), reader.faults)
         log.info("source %s %s", name, reader.summary)
         return reader
 
     def _open_by_language(self, name: str, source: Source) -> list[Reader]:
         whole = self._open(name, source)
         choice = source.translation or source.text
-        languages = [] if choice is None else find_languages(choice, whole.shards)
+        languages = [] if choice is None else find_languages(choice, whole.texts)
         sources = [source.in_language(language) for language in languages] or [source]
         return [
-            self._reader(name, one, whole.shards, augment=False) for one in sources if len(find_samples(one, whole.shards)[0])
+            self._reader(name, one, whole.shards, augment=False)
+            for one in sources
+            if len(find_samples(one, whole.shards, whole.texts)[0])
         ]
 
     def _reader(self, name: str, source: Source, shards: ShardSet, augment: bool = True) -> Reader:
         return Reader(name, source, shards, self.tokenizer, self.max_tokens, self.seed, augment)
 
+    def _mixed(self) -> list[Mixed]:
+        readers = {reader.name: reader for reader in self.readers}
+        return [
+            Mixed(name, mixture, {one: readers[one].size(mixture.by) for one in mixture.sources}, self.seed)
+            for name, mixture in self.mixtures.items()
+        ]
+
     def train_dataloader(self) -> Tallied:
         """All steps from the next one to train on, without end."""
         trainer: Any = self.trainer
-        steps = Steps(self.readers, trainer.global_rank, trainer.world_size)
+        steps = Steps(self.readers, trainer.global_rank, trainer.world_size, self._mixed())
         numbers = StepNumbers(lambda: trainer.global_step)
         loader = load(steps, numbers, self.workers, on_cuda(trainer), self.start_method)
         return Tallied(loader, FaultTally("training", self.max_bad_share))
 
     def val_dataloader(self) -> Batches:
         """All validation batches of this process: as many as each other has, perhaps with an empty one at the end."""
-        parts = [part for reader in self.validation_readers for part in cut(reader)]
+        parts = [partial(reader.read, *part) for reader in self.validation_readers for part in reader.once()]
         tally = FaultTally("validation", self.max_bad_share)
         return Batches(parts, self.trainer, self.workers, self.start_method, tally)
 
     def state_dict(self) -> dict[str, Any]:
-        """What the order of training depends on; the position in it is the trainer's `global_step`."""
-        sizes = {reader.name: {"samples": len(reader), "batch_size": reader.batch_size} for reader in self.readers}
-        return {"seed": self.seed, "sources": sizes}
+        """What the order of training depends on, and how far it is planned; the position is the trainer's `global_step`."""
+        mixtures = {name: {key: str(value) for key, value in vars(one).items()} for name, one in self.mixtures.items()}
+        order = {"seed": self.seed, "sources": {reader.name: reader.order for reader in self.readers}, "mixtures": mixtures}
+        return {"order": order, "planned": self._plan_to_here()}
+
+    def _plan_to_here(self) -> dict[str, list[int]]:
+        """Micro-batches before each block so far, of sources whose steps are made of tokens: resuming jumps with it."""
+        planned, numbers = {}, self._steps_of_sources()
+        for reader in self.readers:
+            if isinstance(reader.parts, ByTokens):
+                reader.parts.draws_before(numbers[reader.name])
+                planned[reader.name] = list(reader.parts.before)
+        return planned
+
+    def _steps_of_sources(self) -> dict[str, int]:
+        """How many steps have read each source."""
+        numbers = {reader.name: self._step for reader in self.readers}
+        for mixture in self._mixed():
+            numbers |= mixture.steps_before(self._step)
+        return numbers
+
+    def report(self) -> dict[str, float]:
+        """What has been drawn so far, by log key: of mixed sources and languages their share, and the epochs of each language.
+
+        Exact at the borders of blocks; between them, of a source whose steps are made of tokens, to within a block.
+        """
+        numbers = self._steps_of_sources()
+        found = {
+            f"data/{mixture}/share/{name}": numbers[name] / max(1, self._step)
+            for mixture, one in self.mixtures.items()
+            for name in one.sources
+        }
+        for reader in self.readers:
+            if isinstance(reader.draws, MixedDraws):
+                drawn = reader.draws.drawn(reader.parts.draws_before(numbers[reader.name]))
+                for stratum in reader.draws.strata:
+                    key = f"data/{reader.name}"
+                    found[f"{key}/share/{stratum.name}"] = drawn[stratum.name] / max(1, sum(drawn.values()))
+                    found[f"{key}/epochs/{stratum.name}"] = drawn[stratum.name] / len(stratum.samples)
+        return found
+
+    @property
+    def _step(self) -> int:
+        trainer: Any = self.trainer
+        return trainer.global_step if trainer is not None else 0
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
         """Refuse to go on with another order than that of the checkpoint.
@@ -126,7 +189,7 @@ class Shards(LightningDataModule):
         """
         if not self.readers:  # nothing is trained
             return
-        now, before = flatten(self.state_dict()), flatten(state_dict)
+        now, before = flatten(self.state_dict()["order"]), flatten(state_dict.get("order", state_dict))
         different = [
             f"{name}: checkpoint {before.get(name, 'none')}, now {now.get(name, 'none')}"
             for name in sorted({*now, *before})
@@ -137,18 +200,9 @@ class Shards(LightningDataModule):
                 f"the data are not those of the checkpoint ({'; '.join(different)}), so that its position means nothing: "
                 "resume with the same data, or start a new run from its weights"
             )
-
-
-def cut(reader: Reader) -> list[partial[Reading]]:
-    """The batches of one pass over a source in a fixed order, each as what reads it."""
-    size = reader.micro_batch_size or reader.batch_size
-    return [partial(read_places, reader, first, min(size, len(reader) - first)) for first in range(0, len(reader), size)]
-
-
-def read_places(reader: Reader, first: int, count: int) -> Reading:
-    """Places [first, first + count) of the first epoch."""
-    draws = draw(first, count, len(reader), reader.key)
-    return reader.read(draws.sample, draws.epoch)
+        for reader in self.readers:
+            if isinstance(reader.parts, ByTokens):
+                reader.parts.before = list(state_dict["planned"][reader.name])
 
 
 def flatten(state: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:

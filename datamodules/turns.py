@@ -63,6 +63,8 @@ class Turns:
             self._go_to(first // self.block)
             start = first % self.block
             category = self._order[start : start + count]
+            if not len(category):
+                raise ExhaustedError(f"every category has been drawn as often as its limit allows, {first} times in all")
             parts.append(Turn(category, self._occurrence[start : start + count]))
             first, count = first + len(category), count - len(category)
         if not parts:
@@ -86,24 +88,30 @@ class Turns:
             self._given[1] += self._allot(self.weights(self._number * self.block))
         counts = torch.from_numpy(self._given[1] - self._given[0])
         sorted_turns = torch.repeat_interleave(torch.arange(len(counts)), counts)
-        shuffle = torch.argsort(chance(self.key, number, torch.arange(self.block)), stable=True)
+        shuffle = torch.argsort(chance(self.key, number, torch.arange(len(sorted_turns))), stable=True)
         self._order = torch.empty_like(sorted_turns)
         self._order[shuffle] = sorted_turns
         by_category = torch.argsort(self._order, stable=True)
         starts = torch.from_numpy(self._given[0]) - (counts.cumsum(0) - counts)
         self._occurrence = torch.empty_like(self._order)
-        self._occurrence[by_category] = torch.arange(self.block) + starts[self._order[by_category]]
+        self._occurrence[by_category] = torch.arange(len(self._order)) + starts[self._order[by_category]]
 
     def _allot(self, weights: Float64[np.ndarray, "C"]) -> Int64[np.ndarray, "C"]:
-        """How often each category comes in the next block: what it is owed, rounded so that all make a block."""
-        room = np.full(len(weights), self.block) if self.limits is None else np.minimum(self.limits - self._given[1], self.block)
+        """How often each category comes in the next block: what it is owed, rounded so that all make a block.
+
+        The block in which the last limit is reached is shorter, and those behind it are empty.
+        """
+        room = np.full(len(weights), self.block)
+        if self.limits is not None:
+            room = np.minimum(self.limits - self._given[1], self.block)
         free = (room > 0) & (weights > 0)
-        if not free.any() or room[free].sum() < self.block:
-            raise ExhaustedError("every category has been drawn as often as its limit allows")
+        size = min(self.block, int(room[free].sum()))
+        if not size:
+            return np.zeros(len(weights), np.int64)
         shares = np.where(free, weights, 0.0)
-        self._owed += shares / shares.sum() * self.block
+        self._owed += shares / shares.sum() * size
         counts = np.clip(np.floor(self._owed), 0, np.where(free, room, 0)).astype(np.int64)
-        while (left := self.block - int(counts.sum())) != 0:
+        while (left := size - int(counts.sum())) != 0:
             open_ = counts < np.where(free, room, 0) if left > 0 else counts > 0
             rest = np.where(open_, (self._owed - counts) * np.sign(left), -np.inf)
             most = np.argsort(-rest, kind="stable")[: min(abs(left), int(open_.sum()))]

@@ -11,12 +11,14 @@ from small_shards import picture, record, write_shards, write_tar
 from torch.utils.data import DataLoader
 from trained import small_tokenizer
 
-from interlingua.datamodules.choice import TextChoice, TranslationChoice, choose
+from interlingua.datamodules.choice import TextChoice, TranslationChoice
+from interlingua.datamodules.choosing import Chooser, strata
 from interlingua.datamodules.filtering import TextRows
+from interlingua.datamodules.reading import Reader
 from interlingua.datamodules.sample import Caption
 from interlingua.datamodules.shards.fields import FieldMap, TextField
 from interlingua.datamodules.shards.reader import ShardSet
-from interlingua.datamodules.source import Reader, Source
+from interlingua.datamodules.source import Source
 from interlingua.datamodules.steps import Steps, as_is
 from interlingua.modalities.augmentation import ImageTransform
 
@@ -28,9 +30,59 @@ TEXTS = (
 )
 
 
+def among(choice, captions):
+    captions = [caption for caption in captions if choice.languages is None or caption.language in choice.languages]
+    return [caption for caption in captions if choice.roles is None or caption.role in choice.roles]
+
+
+def pick(options, wish, which_language, which_text):
+    languages = list(dict.fromkeys(caption.language for caption in options))
+    options = [caption for caption in options if caption.language == languages[int(which_language * len(languages))]]
+    left = which_text * sum(wish.weight(caption.role) for caption in options)
+    for caption in options:
+        left -= wish.weight(caption.role)
+        if left < 0:
+            return caption
+    return options[-1]
+
+
+def choose(texts, text, translation, luck):
+    """One sample at a time, in words: what the choice of many at once must equal. None where nothing can be chosen."""
+
+    def partners(caption):
+        others = among(translation, texts)
+        return [
+            other
+            for other in others
+            if other.language != caption.language and (not translation.same_role or other.role == caption.role)
+        ]
+
+    options = among(text, texts)
+    if translation is not None:
+        options = [caption for caption in options if partners(caption)]
+    if not options:
+        return None
+    first = pick(options, text, *luck[:2])
+    return first, None if translation is None else pick(partners(first), translation, *luck[2:])
+
+
+def table_of(samples):
+    """Texts of samples as the index has them, and all captions in their order."""
+    captions = [caption for texts in samples for caption in texts]
+    languages, roles = (sorted({getattr(caption, name) for caption in captions}) for name in ("language", "role"))
+    start = np.cumsum([0, *(len(texts) for texts in samples)])
+    columns = (
+        np.array([words.index(getattr(caption, name)) for caption in captions], np.uint16)
+        for words, name in ((languages, "language"), (roles, "role"))
+    )
+    return TextRows(len(samples), start, *columns, languages, roles), captions
+
+
 def chosen(text, translation=None, texts=TEXTS, draws=400):
-    luck = np.random.default_rng(0).random((draws, 4)).tolist()
-    return [choose(texts, text, translation, one) for one in luck]
+    rows, captions = table_of([texts])
+    luck = np.random.default_rng(0).random((draws, 4))
+    found = Chooser(rows, text, translation).choose(np.zeros(draws, np.int64), luck)
+    return [tuple(None if number < 0 else captions[number] for number in pair) for pair in zip(*found, strict=True)]
 
 
 def shares(values):
@@ -60,8 +112,70 @@ def test_a_translation_is_in_another_language_and_of_the_same_role():
 
 
 def test_nothing_to_choose_is_none():
-    assert choose(TEXTS, TextChoice(["sw"]), None, [0.0] * 4) is None
-    assert choose(TEXTS[:2], TextChoice(), TranslationChoice(), [0.0] * 4) is None
+    assert chosen(TextChoice(["en"]), TranslationChoice(["en"]), draws=3) == [(None, None)] * 3
+    assert chosen(TextChoice(), TranslationChoice(), TEXTS[:2], draws=3) == [(None, None)] * 3
+
+
+CHOICES = [
+    TextChoice(),
+    TextChoice(["en"]),
+    TextChoice(["de", "en"], ["name"]),
+    TextChoice(roles={"name": 3.0, "keyword": 1.0}),
+]
+TRANSLATIONS = [
+    None,
+    TranslationChoice(),
+    TranslationChoice(same_role=False),
+    TranslationChoice(["en"], ["name"], same_role=False),
+]
+
+
+def random_samples(count=60):
+    some = np.random.default_rng(1)
+    return [
+        [
+            Caption(("de", "en", "fr")[some.integers(3)], f"{sample} {text}", ("keyword", "name")[some.integers(2)])
+            for text in range(some.integers(5))
+        ]
+        for sample in range(count)
+    ]
+
+
+@pytest.mark.parametrize("text", CHOICES)
+@pytest.mark.parametrize("translation", TRANSLATIONS)
+def test_many_are_chosen_at_once_as_one_by_one(text, translation):
+    samples = random_samples()
+    rows, captions = table_of(samples)
+    numbers = np.random.default_rng(2).integers(60, size=900)
+    luck = np.random.default_rng(3).random((900, 4))
+    found = zip(*Chooser(rows, text, translation).choose(numbers, luck), strict=True)
+    pairs = [tuple(None if number < 0 else captions[number] for number in pair) for pair in found]
+    for pair, number, one in zip(pairs, numbers, luck.tolist(), strict=True):
+        assert (choose(samples[number], text, translation, one) or (None, None)) == pair
+
+
+@pytest.mark.parametrize("translation", TRANSLATIONS)
+def test_strata_are_the_samples_in_which_a_language_can_be_chosen(translation):
+    samples = random_samples()
+    rows, _ = table_of(samples)
+    found = strata(rows, TextChoice(), translation)
+    assert len(found) >= 2
+    for (language, other), members in found.items():
+        luck = np.random.default_rng(4).random((len(members), 4))
+        wanted = (np.full(len(members), code) for code in (language, other))
+        first, second = Chooser(rows, TextChoice(), translation).choose(
+            members, luck, next(wanted), next(wanted) if translation else None
+        )
+        assert {rows.languages[rows.language[number]] for number in first} == {rows.languages[language]}
+        if translation:
+            assert {rows.languages[rows.language[number]] for number in second} == {rows.languages[other]}
+    able = {(pair, number) for pair, members in found.items() for number in members.tolist()}
+    for number, texts in enumerate(samples):
+        for luck in np.random.default_rng(5).random((20, 4)).tolist():
+            pair = choose(texts, TextChoice(), translation, luck)
+            if pair:
+                codes = tuple(-1 if one is None else rows.languages.index(one.language) for one in pair)
+                assert (codes, number) in able
 
 
 @pytest.mark.parametrize(
@@ -86,8 +200,9 @@ def table(*samples):
         for number, texts in enumerate(samples)
         for language, role in texts
     ]
-    columns = np.array(rows, dtype=np.int32).reshape(-1, 3).T
-    return TextRows(len(samples), *columns, LANGUAGES, ROLES)
+    owner, language, role = np.array(rows, dtype=np.int32).reshape(-1, 3).T
+    start = np.searchsorted(owner, np.arange(len(samples) + 1))
+    return TextRows(len(samples), start, language, role, LANGUAGES, ROLES)
 
 
 def test_the_table_finds_the_samples_that_a_choice_can_be_made_of():
@@ -118,7 +233,7 @@ def test_a_language_in_no_sample_is_an_error_that_names_those_found():
 
 @pytest.mark.parametrize("count", [0, 2])
 def test_no_texts_at_all_are_no_trouble(count):
-    empty = TextRows(count, *np.zeros((3, 0), dtype=np.int32), [], [])
+    empty = TextRows(count, np.zeros(count + 1, int), *np.zeros((2, 0), dtype=np.int32), [], [])
     assert not empty.have_text(TextChoice()).any()
     assert not empty.have_pair(TextChoice(), TranslationChoice()).any()
 
@@ -134,9 +249,14 @@ def reader(paths, data, size=32, augment=True, seed=0, **options):
     return Reader("pictures", source, ShardSet(paths, source.fields), small_tokenizer(data), 64, seed, augment)
 
 
+def read(opened, sample, epoch=None):
+    """What a source reads of some samples."""
+    return opened.read(opened.rows(sample, torch.zeros_like(sample) if epoch is None else epoch))
+
+
 def test_a_batch_is_complete(folder, data):
     opened = reader(folder, data, text=TextChoice(["en"]), translation=TranslationChoice(["de", "sw"]), augment=False)
-    batch, slots, faults = opened.read(torch.tensor([7, 3, 22]), torch.tensor([0, 0, 5]))
+    batch, slots, faults = read(opened, torch.tensor([7, 3, 22]), torch.tensor([0, 0, 5]))
     assert (batch.source, batch.sample.tolist(), batch.epoch.tolist()) == ("pictures", [7, 3, 22], [0, 0, 5])
     assert (slots, faults) == ([0, 1, 2], [])
     assert batch.item.tolist() == [opened.shards.read(number).item for number in (7, 3, 22)]
@@ -155,9 +275,9 @@ def test_a_batch_is_complete(folder, data):
 def test_what_is_read_does_not_depend_on_batch_mates(folder, data):
     opened = reader(folder, data)
     numbers, epochs = torch.arange(20), torch.arange(20) // 7
-    whole = opened.read(numbers, epochs).batch
+    whole = read(opened, numbers, epochs).batch
     for row in (0, 3, 19):
-        alone = opened.read(numbers[row : row + 1], epochs[row : row + 1]).batch
+        alone = read(opened, numbers[row : row + 1], epochs[row : row + 1]).batch
         length = alone.text.tokens.shape[1]
         assert alone.text.tokens.equal(whole.text.tokens[row : row + 1, :length])
         assert alone.image.pixels.equal(whole.image.pixels[row : row + 1])
@@ -165,21 +285,21 @@ def test_what_is_read_does_not_depend_on_batch_mates(folder, data):
 
 def test_every_epoch_and_seed_choose_anew(folder, data):
     one = torch.zeros(60, dtype=torch.int64)
-    texts = {tuple(row) for row in reader(folder, data).read(one, torch.arange(60)).batch.text.tokens.tolist()}
+    texts = {tuple(row) for row in read(reader(folder, data), one, torch.arange(60)).batch.text.tokens.tolist()}
     assert len(texts) == 6  # three languages, two roles
-    first, second = (reader(folder, data, seed=seed).read(torch.arange(23), one[:23]).batch for seed in (0, 1))
+    first, second = (read(reader(folder, data, seed=seed), torch.arange(23)).batch for seed in (0, 1))
     assert first.text.tokens.shape != second.text.tokens.shape or not first.text.tokens.equal(second.text.tokens)
 
 
 def test_text_alone_reads_no_pictures(folder, data):
-    batch = reader(folder, data, image=None).read(torch.arange(3), torch.zeros(3, dtype=torch.int64)).batch
+    batch = read(reader(folder, data, image=None), torch.arange(3)).batch
     assert batch.image is None
     assert batch.text is not None
 
 
 def test_pictures_alone_need_no_tokenizer(folder):
     opened = Reader("p", Source(folder, 4, image=ImageTransform(8)), ShardSet(folder))
-    assert opened.read(torch.arange(3), torch.zeros(3, dtype=torch.int64)).batch.text is None
+    assert read(opened, torch.arange(3)).batch.text is None
     with pytest.raises(ValueError, match="source 'p': text is read, but no tokenizer is given"):
         Reader("p", Source(folder, 4, text=TextChoice()), ShardSet(folder))
 
@@ -211,11 +331,16 @@ def test_nothing_left_is_an_error_that_names_the_languages_found(tmp_path, data)
         reader(paths, data, text=TextChoice(["xx"]), image=None)
 
 
-def test_a_language_that_the_tokenizer_does_not_know_is_refused_at_start(tmp_path, data):
-    path = write_tar(tmp_path / "a.tar", {"0.json": record(("en", "dog"), ("tlh", "targh"))})
-    assert len(reader(path, data, text=TextChoice(["en"]), image=None)) == 1
+def test_a_language_that_the_tokenizer_does_not_know_is_refused_where_it_is_asked_for_and_else_left_out(tmp_path, data):
+    members = {"0.json": record(("en", "dog"), ("tlh", "targh")), "1.json": record(("tlh", "qa'vIn"))}
+    path = write_tar(tmp_path / "a.tar", members)
     with pytest.raises(ValueError, match="source 'pictures': unknown language 'tlh'"):
-        reader(path, data, text=TextChoice(), image=None)
+        reader(path, data, text=TextChoice(["tlh", "en"]), image=None)
+    opened = reader(path, data, text=TextChoice(), image=None)
+    assert opened.samples.tolist() == [0]
+    assert [tuple(fault) for fault in opened.faults] == [("unknown language", "a.tar", "1", "tlh is none of the tokenizer's")]
+    batch = read(opened, torch.zeros(40, dtype=torch.int64), torch.arange(40)).batch
+    assert {small_tokenizer(data).decode(row) for row in batch.text.tokens.tolist()} == {"dog"}
 
 
 def test_a_text_without_a_language_is_never_taken_for_one_that_has(tmp_path, data):
@@ -223,10 +348,13 @@ def test_a_text_without_a_language_is_never_taken_for_one_that_has(tmp_path, dat
     members = {"0.txt": b"a dog", "1.txt": b"a cat", "2.json": record(("en", "a cow"))}
     path = write_tar(tmp_path / "a.tar", members)
     fields = FieldMap(texts=(TextField("txt"), TextField("json", "texts")))
-    with pytest.raises(ValueError, match="source 'pictures': unknown language 'und'"):
+    for choice in (TextChoice(), TextChoice(["en"])):
+        opened = reader(path, data, text=choice, image=None, fields=fields)
+        assert opened.summary == "reads 1 of 3 samples, leaves out 2 without text"
+    assert [fault.key for fault in reader(path, data, text=TextChoice(), image=None, fields=fields).faults] == ["0", "1"]
+    path = write_tar(tmp_path / "b.tar", {"0.txt": b"a dog"})
+    with pytest.raises(ValueError, match=r"reads 0 of 1 samples.*languages found in .*: und; languages of the tokenizer: .*en"):
         reader(path, data, text=TextChoice(), image=None, fields=fields)
-    opened = reader(path, data, text=TextChoice(["en"]), image=None, fields=fields)
-    assert opened.summary == "reads 1 of 3 samples, leaves out 2 without text"
 
 
 def test_texts_with_nothing_to_read_are_left_out_and_change_nothing(tmp_path, data):
@@ -235,7 +363,7 @@ def test_texts_with_nothing_to_read_are_left_out_and_change_nothing(tmp_path, da
     path = write_tar(tmp_path / "a.tar", {f"{n}.json": record(("en", text)) for n, text in enumerate(texts)})
     opened = reader(path, data, text=TextChoice(), image=None)
     assert [(fault.kind, fault.key) for fault in opened.shards.faults] == [("empty caption", str(n)) for n in range(3)]
-    batch = opened.read(torch.zeros(1, dtype=torch.int64), torch.zeros(1, dtype=torch.int64)).batch
+    batch = read(opened, torch.zeros(1, dtype=torch.int64)).batch
     assert small_tokenizer(data).decode(batch.text.tokens[0].tolist()) == "a dog"
 
 

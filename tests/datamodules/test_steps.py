@@ -7,7 +7,8 @@ import torch
 from torch.utils.data import DataLoader
 
 from interlingua.datamodules.faults import FaultTally, TooManyBadSamplesError
-from interlingua.datamodules.steps import Reading, StepNumbers, Steps, Tallied
+from interlingua.datamodules.order import draw, share
+from interlingua.datamodules.steps import Reading, StepNumbers, Steps, Tallied, split
 from interlingua.modalities.batch import Batch, Fault, Image
 
 
@@ -18,8 +19,14 @@ class Numbered:
         self.name, self.size, self.batch_size, self.micro_batch_size = name, size, batch_size, micro_batch_size
         self.bad, self.key = bad, len(name)
 
-    def __len__(self):
-        return self.size
+    def check_world(self, world):
+        if self.batch_size % world:
+            raise ValueError(f"{self.name!r}: batch_size {self.batch_size} is not divisible by {world} processes")
+
+    def read_step(self, number, rank, world):
+        rows = share(self.batch_size, rank, world)
+        reading = self.read(*draw(number * self.batch_size + rows.start, len(rows), self.size, self.key))
+        return split(reading, len(rows), self.micro_batch_size or len(rows)), reading.faults
 
     def read(self, number, epoch):
         slots = [slot for slot, one in enumerate(number.tolist()) if one not in self.bad]
@@ -59,7 +66,7 @@ def test_sources_come_in_the_same_order_on_every_rank_and_are_drawn_apart():
 
 
 def test_a_batch_that_ranks_cannot_share_evenly_is_refused_with_both_numbers():
-    with pytest.raises(ValueError, match=r"'numbers': batch_size 10 .* not divisible by 4 processes"):
+    with pytest.raises(ValueError, match=r"'numbers': batch_size 10 .*not divisible by 4 processes"):
         Steps([Numbered(batch_size=10)], 0, 4)
 
 

@@ -50,8 +50,11 @@ def test_a_limit_is_never_passed_and_its_share_goes_to_the_others():
 
 
 def test_when_all_limits_are_reached_it_says_so():
-    with pytest.raises(ExhaustedError):
-        turns(limits=np.full(6, 50)).at(0, 400)
+    some = turns(limits=np.full(6, 50))
+    assert torch.bincount(some.at(0, 300).category).tolist() == [50] * 6  # to the last one
+    for first in (290, 300, 6400):
+        with pytest.raises(ExhaustedError, match="300 times in all" if first == 290 else "limit allows"):
+            turns(limits=np.full(6, 50)).at(first, 20)
 
 
 def test_proportions_may_change_from_block_to_block():

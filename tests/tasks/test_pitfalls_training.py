@@ -12,7 +12,8 @@ import training
 from torch.utils.data import DataLoader
 from trained import small_tokenizer
 
-from interlingua.datamodules.steps import Reading, StepNumbers, Steps, as_is
+from interlingua.datamodules.order import draw
+from interlingua.datamodules.steps import Reading, StepNumbers, Steps, as_is, split
 from interlingua.modalities.batch import Batch, Image, Step, take
 from interlingua.modalities.chance import salt
 from interlingua.modalities.text import collate_text
@@ -244,8 +245,12 @@ class Numbered:
     def __init__(self, size, batch_size, micro_batch_size):
         self.size, self.batch_size, self.micro_batch_size, self.key = size, batch_size, micro_batch_size, salt("captions")
 
-    def __len__(self):
-        return self.size
+    def check_world(self, world):
+        assert world == 1
+
+    def read_step(self, number, rank, world):
+        reading = self.read(*draw(number * self.batch_size, self.batch_size, self.size, self.key))
+        return split(reading, self.batch_size, self.micro_batch_size or self.batch_size), reading.faults
 
     def read(self, number, epoch):
         every = tiny.batch([4 + sample % 7 for sample in range(self.size)])

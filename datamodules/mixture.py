@@ -1,0 +1,79 @@
+"""Several sources of which a step reads one: in proportion to their sizes, tempered, and exact in the long run."""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from ..modalities.chance import chance, salt
+from .draws import Sampling, temper
+from .turns import Turns
+
+STEPS = 1 << 10
+"""Steps within which each source has had its share."""
+
+
+@dataclass(frozen=True)
+class Mixture:
+    """Sources of which each step reads one, drawn in proportion to its size to the power of `exponent`.
+
+    Args:
+        sources: Their names, two or more.
+        exponent: As of `Sampling`: a number, or numbers by step.
+        by: What the size of a source is: its samples or its tokens.
+    """
+
+    sources: list[str]
+    exponent: float | dict[int, float] = 0.7
+    by: Literal["samples", "tokens"] = "samples"
+
+    def __post_init__(self):
+        if len(set(self.sources)) < max(2, len(self.sources)):
+            raise ValueError(f"a mixture is of two or more sources, each named once; found {self.sources}")
+        Sampling(self.exponent)
+
+
+class Mixed:
+    """A mixture at work: which of its sources each step reads, and how many steps that one has had."""
+
+    def __init__(self, name: str, mixture: Mixture, sizes: Mapping[str, float], seed: int):
+        """
+        Args:
+            name: Name of the mixture.
+            mixture: What is mixed.
+            sizes: Size of each source.
+            seed: Of the order.
+        """
+        self.names = list(mixture.sources)
+        self._sizes = np.array([sizes[one] for one in self.names], np.float64)
+        self._exponent = Sampling(mixture.exponent).exponent_at
+        self.turns = Turns(self._weights, int(chance(seed, salt(f"mixture {name}"))), block=STEPS)
+
+    def _weights(self, first: int) -> np.ndarray:
+        return temper(self._sizes, self._exponent(first))
+
+    def at(self, step: int) -> tuple[str, int]:
+        """The source that a step reads, and how many steps had read it before."""
+        turn = self.turns.at(step, 1)
+        return self.names[int(turn.category)], int(turn.occurrence)
+
+    def steps_before(self, step: int) -> dict[str, int]:
+        """How many of the steps before one read each source."""
+        return dict(zip(self.names, self.turns.counts(step).tolist(), strict=True))
+
+
+def check_mixtures(mixtures: Mapping[str, Mixture], sources: Collection[str]) -> None:
+    """Refuse a source that is not there, or in two mixtures.
+
+    Raises:
+        ValueError: Names the mixture and the source.
+    """
+    seen: dict[str, str] = {}
+    for name, mixture in mixtures.items():
+        for source in mixture.sources:
+            if source not in sources:
+                raise ValueError(f"mixtures.{name}: there is no source {source!r}; sources are {', '.join(sources)}")
+            if source in seen:
+                raise ValueError(f"source {source!r} is in the mixtures {seen[source]!r} and {name!r}; it can be in one")
+            seen[source] = name
