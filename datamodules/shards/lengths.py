@@ -1,9 +1,9 @@
 """Tokens of every text of some shards, counted once by one tokenizer, so that batches are planned before a text is read.
 
 A file a tar stands beside its index (`NAME.tar.lengths`, or `NAME.tar.lengths-MAP` under a declared field map), or in the
-user's cache where that folder is read-only. It belongs to one state of the tar and one tokenizer. Layout: a mark, the length
-of the head, the head (JSON), padding to 64 bytes, then the lengths, memory-mapped when read: 16 bits each, or 32 in shards
-with a text of more than 65,535 tokens.
+user's cache where that folder is read-only. It belongs to one index, and so to one state of the tar, and to one tokenizer.
+Layout: a mark, the length of the head, the head (JSON), padding to 64 bytes, then the lengths, memory-mapped when read: 16
+bits each, or 32 in shards with a text of more than 65,535 tokens.
 """
 
 import hashlib
@@ -22,12 +22,15 @@ from jaxtyping import Int64, UInt
 from ...modalities.tokenizer import Tokenizer
 from ..sample import BadSampleError
 from .index import Index
+from .objects import show
 from .progress import track
 from .reader import ShardSet
-from .store import map_index
+from .store import map_index, name_apart, user_cache
 
 log = logging.getLogger(__name__)
 
+WORD = "lengths"
+"""What stands in the file's name in place of `index`."""
 MARK = b"interlingua text lengths 1\n"
 IDENTITY = ("shard", "bytes", "changed", "map")
 """What of an index's head says which tar, in which state and read by which field map, it belongs to."""
@@ -46,9 +49,10 @@ class Lengths(NamedTuple):
 def find_lengths(shards: ShardSet, tokenizer: Tokenizer, build: bool = True, replace: bool = False) -> UInt[np.ndarray, "T"]:
     """Tokens of every text, start and end token included, not cut; in the order of `ShardSet.texts`.
 
-    Missing files are built: the only slow part. Several processes may do so at once; each takes the shards in another order
-    and leaves out those that are there by then. Texts that cannot be read at that time are counted, told, and given a length
-    by their bytes: it stays so until `replace`, since an order of batches that has been trained on must not change.
+    Those beside remote shards are fetched; missing ones are built, the only slow part. Several processes may do so at once:
+    each takes the shards in another order and leaves out those that are there by then. Texts that cannot be read at that
+    time are counted, told, and given a length by their bytes: it stays so until `replace`, since an order of batches that has
+    been trained on must not change.
 
     Args:
         shards: Where the texts are.
@@ -64,6 +68,7 @@ def find_lengths(shards: ShardSet, tokenizer: Tokenizer, build: bool = True, rep
         FileNotFoundError: A file is missing, and `build` is False.
         OSError: A file can be written neither beside its index nor in the user's cache.
     """
+    shards.fetch_beside(WORD)
     store = _Store(shards, tokenizer, replace)
     found = {number: store.find(number) for number in range(len(shards.shards))}
     missing = [number for number, lengths in found.items() if lengths is None]
@@ -123,7 +128,9 @@ class _Store:
 
     def command(self, number: int) -> str:
         """What counts the tokens of a shard and its neighbours anew."""
-        return f"interlingua shards index {self.shards.shards[number].path.parent} --tokenizer {self.tokenizer.path}"
+        shard = self.shards.shards[number]
+        place = shard.path.parent if shard.remote is None else show(shard.remote.url)
+        return f"interlingua shards index {place} --tokenizer {self.tokenizer.path}"
 
     def find(self, number: int) -> Lengths | None:
         """The lengths of a shard that are still valid, wherever they are; None where they must be built.
@@ -131,7 +138,10 @@ class _Store:
         Raises:
             ValueError: They were made with another tokenizer, and are not to be replaced.
         """
-        wanted = _identify(map_index(self.shards.shards[number].index_path))
+        shard = self.shards.shards[number]
+        wanted = _identify(map_index(shard.index_path))
+        if shard.remote is not None:
+            del wanted["changed"]  # an upload changes it
         other: tuple[Path, str] | None = None
         for place in self._places(number):
             lengths = read_lengths(place)
@@ -182,10 +192,8 @@ class _Store:
         """Where the lengths of a shard may be, in order of preference."""
         index = self.shards.shards[number].index_path
         stem, _, field_map = index.name.rpartition(".index")
-        name = f"{stem}.lengths{field_map}"
-        cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "interlingua" / "shards"
-        digest = hashlib.blake2b(str(index.parent.resolve()).encode(), digest_size=8).hexdigest()
-        return [index.with_name(name), cache / digest / name]
+        name = f"{stem}.{WORD}{field_map}"
+        return [index.with_name(name), name_apart(user_cache(), str(index.parent.resolve()), name)]
 
     def _write(self, number: int, lengths: Lengths) -> None:
         beside, cache = self._places(number)
@@ -224,7 +232,9 @@ class _Store:
 
 def _identify(index: Index) -> dict[str, Any]:
     """What lengths are valid for, whoever counted them."""
-    return {**{name: index.head[name] for name in IDENTITY}, "texts": int(index.arrays["first_text"][-1])}
+    sizes = np.ascontiguousarray(index.arrays["text_size"])
+    digest = hashlib.blake2b(sizes.tobytes(), digest_size=8).hexdigest()
+    return {**{name: index.head[name] for name in IDENTITY}, "texts": len(sizes), "text_sizes": digest}
 
 
 def _estimate(tokens: Int64[np.ndarray, "T"], sizes: UInt[np.ndarray, "T"]) -> Int64[np.ndarray, "T"]:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from loopback import serve
 from small_shards import picture, record, write_shards, write_tar
 from trained import names, small_tokenizer
 
@@ -220,3 +221,17 @@ def test_shards_without_texts_have_no_lengths(data, tmp_path, tokenizer):
     with ShardWriter(tmp_path / "pictures") as writer:
         writer.write("0", [], image=picture(0))
     assert find_lengths(ShardSet(str(tmp_path / "pictures")), tokenizer).shape == (0,)
+
+
+def test_lengths_beside_remote_tars_are_fetched_without_the_tars(folders, tokenizer, tmp_path, monkeypatch, uncounted):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    local = ShardSet(folders[0])  # makes the index, which is served too
+    with serve(Path(folders[0])) as server:
+        remote = ShardSet(server.url)
+        with pytest.raises(FileNotFoundError, match=f"run `interlingua shards index {server.url}/shard-000000.tar --tokenizer"):
+            find_lengths(remote, tokenizer, build=False)
+        wanted = find_lengths(local, tokenizer)
+        uncounted()
+        assert np.array_equal(find_lengths(remote, tokenizer, build=False), wanted)
+        assert not server.asked["shard-000000.tar"]
