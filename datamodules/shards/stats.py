@@ -22,6 +22,9 @@ _ORIENTATION, _ON_ITS_SIDE = 0x0112, (5, 6, 7, 8)
 """The EXIF tag, and its values for pictures that are shown with rows and columns swapped."""
 
 
+Number = int | float
+
+
 @dataclass
 class Repeated:
     """Texts that stand more than once, or pictures that do, byte for byte.
@@ -63,8 +66,8 @@ class Stats:
     pictures: int
     languages: dict[str, int]
     roles: dict[str, int]
-    bytes: dict[str, dict[str, float]]
-    tokens: dict[str, dict[str, float]]
+    bytes: dict[str, dict[str, Number]]
+    tokens: dict[str, dict[str, Number]]
     texts_per_sample: dict[int, int]
     languages_per_sample: dict[int, int]
     kinds: dict[str, int]
@@ -72,9 +75,9 @@ class Stats:
     token_lengths: np.ndarray | None
     pictures_read: int = 0
     formats: dict[str, int] = field(default_factory=dict)
-    side: dict[str, float] = field(default_factory=dict)
-    pixels: dict[str, float] = field(default_factory=dict)
-    stored: dict[str, float] = field(default_factory=dict)
+    side: dict[str, Number] = field(default_factory=dict)
+    pixels: dict[str, Number] = field(default_factory=dict)
+    stored: dict[str, Number] = field(default_factory=dict)
     equal_texts: Repeated = field(default_factory=Repeated)
     equal_pictures: Repeated = field(default_factory=Repeated)
     faults: list[Fault] = field(default_factory=list)
@@ -143,17 +146,18 @@ def _by_name(column: np.ndarray, words: Sequence[str]) -> dict[str, int]:
     return dict(Counter(dict(zip(words, counts, strict=True))).most_common())
 
 
-def _by_language(lengths: np.ndarray, language: np.ndarray, languages: Sequence[str]) -> dict[str, dict[str, float]]:
+def _by_language(lengths: np.ndarray, language: np.ndarray, languages: Sequence[str]) -> dict[str, dict[str, Number]]:
     order = np.argsort(language, kind="stable")
     parts = np.split(lengths[order], np.cumsum(np.bincount(language, minlength=len(languages)))[:-1])
-    return {"": quantiles(lengths)} | {code: quantiles(part) for code, part in zip(languages, parts, strict=True)}
+    # Of no languages there is one part, empty.
+    return {"": quantiles(lengths)} | {code: quantiles(part) for code, part in zip(languages, parts, strict=False)}
 
 
-def quantiles(values: np.ndarray) -> dict[str, float]:
+def quantiles(values: np.ndarray) -> dict[str, Number]:
     """Quantiles, mean and sum by name; {} of nothing."""
     if not len(values):
         return {}
-    found = np.quantile(values, list(QUANTILES.values()), method="nearest").tolist()
+    found = np.quantile(values, list(QUANTILES.values()), method="inverted_cdf").tolist()
     return dict(zip(QUANTILES, found, strict=True)) | {"mean": float(values.mean()), "sum": int(values.sum())}
 
 

@@ -2,6 +2,7 @@
 
 import base64
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from pathlib import Path
@@ -53,7 +54,8 @@ def _fill(stats: Stats, folder: Path, shown: Sequence[str]) -> dict[str, str]:
 def _section(title: str, words: str, *parts: str) -> str:
     if not words:
         return ""
-    return f'<section><h2>{escape(title)}</h2><p class="soft">{escape(words)}</p>{"".join(parts)}</section>'
+    told = re.sub(r"`(.+?)`", r"<code>\1</code>", escape(words))
+    return f'<section><h2>{escape(title)}</h2><p class="soft">{told}</p>{"".join(parts)}</section>'
 
 
 def _embed(picture: Path, alternative: str) -> str:
@@ -118,11 +120,11 @@ def _say_pictures(stats: Stats) -> str:
     seen = f"{stats.pictures_read:,} pictures" + (f", spread evenly over all {stats.pictures:,}," if sampled else "")
     formats = ", ".join(f"{form} {count:,}" for form, count in stats.formats.items())
     side, equal = stats.side, stats.equal_pictures.extra
-    repeats = f" {equal:,} of them are equal to another, byte for byte." if equal else " No two are equal byte for byte."
-    return (
-        f"Headers of {seen} were read: {formats}. The shorter side has {side['median']:,} pixels in the median, "
-        f"{side['5 %']:,} at 5 % and {side['95 %']:,} at 95 %; a picture takes {stats.stored['mean']:,.0f} bytes.{repeats}"
-    )
+    repeats = f" Equal to another of them, byte for byte: {equal:,}." if equal else " No two are equal byte for byte."
+    sizes = f"The shorter side has {side['median']:,} pixels in the median, {side['5 %']:,} at 5 % and {side['95 %']:,} at 95 %"
+    if (stats.sizes == stats.sizes[0]).all():
+        sizes = f"All have {stats.sizes[0, 0]:,} x {stats.sizes[0, 1]:,} pixels"
+    return f"Headers of {seen} were read: {formats}. {sizes}; a picture takes {stats.stored['mean']:,.0f} bytes.{repeats}"
 
 
 def _say_repeated(stats: Stats) -> str:
@@ -158,7 +160,7 @@ def _language_table(stats: Stats) -> str:
         if stats.tokens:
             found += [stats.tokens[code][name] for name in ("median", "95 %", "most", "sum")]
         rows.append([code, f"{count:,}", f"{count / stats.texts:.1%}", *(f"{value:,}" for value in found)])
-    return f"<details><summary>All languages</summary>{_table(heads, rows)}</details>"
+    return f"<details><summary>All languages in numbers</summary>{_table(heads, rows)}</details>"
 
 
 def _repeated_table(stats: Stats) -> str:
@@ -173,7 +175,7 @@ def _fault_table(stats: Stats) -> str:
     rows = [[kind, f"{count:,}", "found by the index"] for kind, count in stats.kinds.items()]
     rows += [[fault.kind, "1", f"{fault.shard} {fault.key}: {fault.detail}"] for fault in stats.faults[:20]]
     rows += [["", f"{len(stats.faults) - 20:,}", "more, in stats.json"]] * (len(stats.faults) > 20)
-    return _table(["kind", "samples", "where"], rows, "texts") if rows else ""
+    return _table(["kind", "times", "where"], rows, "texts") if rows else ""
 
 
 def _table(heads: Sequence[str], rows: Sequence[Sequence[str]], kind: str = "") -> str:

@@ -7,13 +7,15 @@ import numpy as np
 from .stats import Stats
 
 COLOR, MARK, INK, SOFT, LINE = "#0b7a75", "#b45f06", "#16202c", "#566374", "#dde3ea"
-MOST_LANGUAGES, MOST_COUNTS = 40, 30
+MOST_LANGUAGES, MOST_COUNTS = 40, 60
+WIDTH = 11.0
+"""Of each plot, in inches."""
 
 
-def _figure(width: float, height: float, columns: int) -> tuple[Any, list[Any]]:
+def _figure(height: float, columns: int) -> tuple[Any, list[Any]]:
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(width, height), layout="constrained")
+    figure = Figure(figsize=(WIDTH, height), layout="constrained")
     axes: Any = figure.subplots(1, columns, squeeze=False)[0]
     for ax in axes:
         ax.spines[["top", "right"]].set_visible(False)
@@ -35,15 +37,18 @@ def _write(ax: Any, text: str, place: tuple[float, float], coordinates: Any, **o
     ax.annotate(text, place, (4, 0), xycoords=coordinates, textcoords="offset points", **options)
 
 
-def _plain(axis: Any) -> None:
+def _plain(axis: Any, most: int = 9) -> None:
     """Numbers as people write them, on logarithmic axes too."""
-    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+    from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
     if axis.get_scale() == "log":
         low, high = axis.get_view_interval()
-        axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if high / low < 200 else (1.0,)))
+        marks = (1.0, 2.0, 3.0, 5.0, 7.0) if high / low < 20 else (1.0, 2.0, 5.0) if high / low < 200 else (1.0,)
+        axis.set_major_locator(LogLocator(subs=marks))
         axis.set_minor_formatter(NullFormatter())
-    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}" if value == round(value) else ""))
+    else:
+        axis.set_major_locator(MaxNLocator(integer=True, nbins=most))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
 
 
 def draw_languages(stats: Stats) -> Any:
@@ -56,7 +61,7 @@ def draw_languages(stats: Stats) -> Any:
 
     codes = list(stats.languages)[:MOST_LANGUAGES]
     lengths, unit = (stats.tokens, "tokens") if stats.tokens else (stats.bytes, "bytes")
-    figure, (left, right) = _figure(11, 1.2 + 0.24 * len(codes), 2)
+    figure, (left, right) = _figure(1.2 + 0.24 * len(codes), 2)
     places = np.arange(len(codes))
     left.barh(places, [stats.languages[code] for code in codes], color=COLOR, height=0.7)
     _title(left, "Texts", "number of texts")
@@ -83,16 +88,17 @@ def draw_lengths(stats: Stats) -> Any:
     found = [("bytes", stats.lengths)] + ([("tokens", stats.token_lengths)] if stats.token_lengths is not None else [])
     if not stats.texts:
         return None
-    figure, axes = _figure(11 if len(found) > 1 else 7, 3.4, len(found))
+    figure, axes = _figure(3.4, len(found))
     for ax, (unit, lengths) in zip(axes, found, strict=True):
         low, high = max(1, int(lengths.min())), max(2, int(lengths.max()))
         edges = np.unique(np.geomspace(low, high + 1, 50).astype(np.int64))
-        ax.hist(lengths, edges, color=COLOR)
+        counts, *_ = ax.hist(lengths, edges, color=COLOR)
+        ax.set_ylim(0, 1.4 * counts.max())  # room for what is written above
         ax.set_xscale("log")
         for name in ("median", "95 %"):
             value = (stats.bytes if unit == "bytes" else stats.tokens)[""][name]
             ax.axvline(value, color=MARK, linestyle="--", linewidth=1.2)
-            _write(ax, f"{name}: {value:,}", (value, 0.97), ("data", "axes fraction"), rotation=90, va="top")
+            _write(ax, f"{name}: {value:,}", (float(value), 0.97), ("data", "axes fraction"), rotation=90, va="top", ha="right")
         _title(ax, f"{unit.capitalize()} a text", f"{unit}, logarithmic", "texts")
         _plain(ax.xaxis)
         _plain(ax.yaxis)
@@ -101,18 +107,16 @@ def draw_lengths(stats: Stats) -> Any:
 
 def draw_samples(stats: Stats) -> Any:
     """Texts and languages a sample."""
-    figure, axes = _figure(11, 3.0, 2)
+    figure, axes = _figure(3.0, 2)
     for ax, (what, counts) in zip(
         axes, (("Texts", stats.texts_per_sample), ("Languages", stats.languages_per_sample)), strict=True
     ):
         numbers = sorted(counts)
-        if len(numbers) <= MOST_COUNTS:
-            places = np.arange(len(numbers))
-            ax.bar(places, [counts[number] for number in numbers], color=COLOR, width=0.8)
-            ax.set_xticks(places, [f"{number:,}" for number in numbers])
+        if numbers[-1] - numbers[0] < MOST_COUNTS:
+            ax.bar(numbers, [counts[number] for number in numbers], color=COLOR, width=0.8)
         else:
             ax.hist(numbers, np.linspace(numbers[0], numbers[-1] + 1, 40), weights=[counts[n] for n in numbers], color=COLOR)
-            _plain(ax.xaxis)
+        _plain(ax.xaxis, 15)
         ax.grid(axis="x", visible=False)
         _title(ax, f"{what} a sample", what.lower(), "samples")
         _plain(ax.yaxis)
@@ -120,18 +124,17 @@ def draw_samples(stats: Stats) -> Any:
 
 
 def draw_pictures(stats: Stats) -> Any:
-    """Width against height, and the shorter side."""
-    if not len(stats.sizes):
-        return None
-    figure, (left, right) = _figure(11, 4.2, 2)
+    """Width against height, and the shorter side; nothing where all are of one size."""
     sizes, counts = np.unique(stats.sizes, axis=0, return_counts=True)
+    if len(sizes) < 2:
+        return None
+    figure, (left, right) = _figure(4.2, 2)
     area = 12 + 240 * counts / counts.max()
     left.scatter(sizes[:, 0], sizes[:, 1], area, color=COLOR, alpha=0.45, linewidths=0)
     low, high = sizes.min() / 1.3, sizes.max() * 1.3
     left.plot([low, high], [low, high], "--", color=SOFT, linewidth=1)
-    _write(left, "square", (high / 1.1, high / 1.1), "data", rotation=45, va="bottom", ha="right")
     left.set(xscale="log", yscale="log", xlim=(low, high), ylim=(low, high), aspect="equal")
-    _title(left, "Sizes (larger dot: more pictures)", "width in pixels", "height in pixels")
+    _title(left, "Sizes (larger dot: more pictures; dashed: squares)", "width in pixels", "height in pixels")
     shorter = stats.sizes.min(1)
     right.hist(shorter, 40 if shorter.max() > shorter.min() else [shorter[0] - 0.5, shorter[0] + 0.5], color=COLOR)
     _title(right, "Shorter side", "pixels", "pictures")

@@ -4,16 +4,19 @@ import gzip
 import io
 import itertools
 import json
+import os
 import subprocess
 import sys
 
 import pytest
 from PIL import Image
+from trained import small_tokenizer
 
 from interlingua.datamodules.sample import Caption
 from interlingua.datamodules.shards import ShardSet, ShardWriter
-from interlingua.datamodules.shards.check import check_shards, format_report
+from interlingua.datamodules.shards.check import check_shards, format_report, list_faults
 from interlingua.datamodules.shards.command import main
+from interlingua.modalities.batch import Fault
 
 
 @pytest.fixture
@@ -150,6 +153,55 @@ def test_show_without_match(tmp_path, run):
     assert "no sample has a text in de; these shards have en" in error
 
 
+def test_show_names_what_it_skips(tmp_path, run):
+    with ShardWriter(tmp_path) as writer:
+        for key in ("a", "b"):
+            writer.write(key, [Caption("en", f"dog {key}")])
+    assert run("index", tmp_path)[0] == 0
+    tar = tmp_path / "shard-000000.tar"
+    status = tar.stat()
+    content = tar.read_bytes()
+    tar.write_bytes(content.replace(b'"texts":[{"lang":"en","text":"dog b"', b'"texts":[{"lang":"en","text":"dog b}'))
+    os.utime(tar, ns=(status.st_atime_ns, status.st_mtime_ns))
+    status, out, error = run("show", tmp_path)
+    assert (status, "dog a" in out) == (0, True)
+    assert error.startswith("skipped:\n  shard-000000.tar b: broken json: ")
+
+
+def test_index_counts_tokens_and_replaces_those_of_another_tokenizer(data, tmp_path, run):
+    with ShardWriter(tmp_path / "s") as writer:
+        writer.write("a", [Caption("en", "dog"), Caption("de", "Hund")])
+    tokenizer = small_tokenizer(data)
+    status, out, _ = run("index", tmp_path / "s", "--tokenizer", tokenizer.path)
+    count = sum(tokenizer.count_tokens(["dog", "Hund"]))
+    assert (status, out.splitlines()[-1]) == (0, f"{count} tokens, start and end of each text with them")
+    stored = (tmp_path / "s" / "shard-000000.tar.lengths").read_bytes()
+    other = stored.replace(tokenizer.hash.encode(), bytes(reversed(tokenizer.hash.encode())))
+    (tmp_path / "s" / "shard-000000.tar.lengths").write_bytes(other)
+    assert run("index", tmp_path / "s", "--tokenizer", tokenizer.path)[0] == 0
+    assert (tmp_path / "s" / "shard-000000.tar.lengths").read_bytes() == stored
+    status, _, error = run("index", tmp_path / "s", "--tokenizer", tmp_path / "gone.model")
+    assert (status, error.count("\n")) == (2, 1)
+
+
+def test_check_names_languages_that_the_tokenizer_does_not_know(data, tmp_path, run):
+    with ShardWriter(tmp_path) as writer:
+        writer.write("a", [Caption("en", "dog"), Caption("xx", "gol")])
+        writer.write("b", [Caption("xx", "gol")])
+    status, out, _ = run("check", tmp_path, "--tokenizer", small_tokenizer(data).path)
+    assert status == 1
+    assert "texts in languages that the tokenizer does not know: xx 2" in out
+    assert "shard-000000.tar b: unknown language: all texts are in xx" in out
+    assert "shard-000000.tar a:" not in out
+
+
+def test_all_kinds_are_told_before_further_ones_of_a_kind():
+    faults = [Fault("a", "s", str(number), "") for number in range(30)] + [Fault("b", "s", "30", "")]
+    lines = list_faults(faults, 3)
+    assert [line.split()[1] for line in lines[:-1]] == ["0:", "1:", "30:"]
+    assert lines[-1] == "  and 28 more (--json lists all)"
+
+
 def test_write_parallel_text_of_every_kind(data, tmp_path, run):
     with gzip.open(data / "parallel.jsonl.gz", "rt", encoding="utf-8") as lines:
         rows = list(itertools.islice(lines, 300))
@@ -189,7 +241,11 @@ def test_index(tmp_path, run):
 
 
 @pytest.mark.parametrize(
-    "words", ["", "write", "write folder", "write csv", "write jsonl", "write moses", "write tsv", "write quickstart", "check"]
+    "words",
+    [
+        *("", "write", "write folder", "write csv", "write jsonl", "write moses", "write tsv", "write quickstart"),
+        *("check", "repair", "show", "stats", "index"),
+    ],
 )
 def test_help_has_an_example(words, capsys):
     with pytest.raises(SystemExit) as stopped:
