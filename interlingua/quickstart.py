@@ -41,7 +41,7 @@ def commands(folder: Path, without_crosslingual: bool, seed: int) -> list[list[s
     if not (DATA / "tokenizer.json").exists():
         names, model = DATA / "shards" / "train" / "names", DATA / "tokenizer.model"
         todo.append(["tokenizer", "train", "--shards", str(names), "--output", str(model), "--languages", LANGUAGES])
-    fit = ["fit", "--config", "configs/pretrain/quickstart.yaml"]
+    fit = ["fit", "--overwrite", "--config", "configs/pretrain/quickstart.yaml"]  # as often as one likes
     if without_crosslingual:
         fit += ["--config", f"configs/pretrain/{WITHOUT}.yaml"]
     fit += ["--trainer.default_root_dir", str(folder)]

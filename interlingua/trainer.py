@@ -1,28 +1,26 @@
 """LightningCLI as we want it: checked before it builds, quiet, and its resolved configuration in every checkpoint."""
 
-import logging
 import traceback
-import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import timedelta
 from pathlib import Path
 from textwrap import shorten
 from typing import Any
 
 import yaml
 from jsonargparse import ArgumentError, Namespace
-from lightning.pytorch import Callback, LightningDataModule, LightningModule, Trainer
-from lightning.pytorch.callbacks import Checkpoint, ModelCheckpoint, ProgressBar, RichProgressBar
+from lightning.pytorch import LightningDataModule, LightningModule, Trainer
+from lightning.pytorch.callbacks import Checkpoint, ProgressBar
 from lightning.pytorch.cli import ArgsType, LightningArgumentParser, LightningCLI
 from lightning.pytorch.loggers import CSVLogger, TensorBoardLogger
-from lightning.pytorch.utilities import rank_zero_warn
 from lightning.pytorch.utilities.exceptions import MisconfigurationException
 
+from .callbacks import KeepConfiguration, LogEnds, WatchObjectives, keep_last
 from .checking import REPLACED, accepted, agree, build, check_class, check_keys, check_trainer, condense, import_class, link
-from .checkpoints import CONFIGURATION
 from .configuration import ConfigurationError
+from .interruption import Interruption
 from .joints import check_joints
+from .progress import StepBar, TellSize
 
 KEPT = ("seed_everything", "trainer", "model", "data")
 """What of a configuration belongs to the run; the rest (`ckpt_path`...) belongs to one call."""
@@ -35,6 +33,7 @@ TRAINER_DEFAULTS = {
     "max_epochs": -1,  # training is counted in steps
     "check_val_every_n_epoch": None,
     "use_distributed_sampler": False,  # the loader gives every rank its own share
+    "enable_model_summary": False,  # a line of our own
 }
 
 METHODS = {
@@ -51,18 +50,20 @@ class ConfigurationShown(Exception):  # noqa: N818  # no error
 class Command(LightningCLI):
     """One command: parse, check, build and run, or print what would be run."""
 
-    def __init__(self, command: str, configuration: dict[str, Any], print_config: bool = False):
+    def __init__(self, command: str, configuration: dict[str, Any], print_config: bool = False, overwrite: bool = False):
         """
         Args:
             command: `fit`, `validate`, `test` or `predict`.
             configuration: Merged from files and command line.
             print_config: Print the resolved configuration and build nothing.
+            overwrite: Training may replace the checkpoint of another run.
 
         Raises:
             ConfigurationError: Before anything is built, or by a class that refuses a value when it is built.
             ConfigurationShown: Instead of building, where `print_config`.
+            Interrupted: By Ctrl-C.
         """
-        self.command, self.asked, self.print_config = command, configuration, print_config
+        self.command, self.asked, self.print_config, self.overwrite = command, configuration, print_config, overwrite
         super().__init__(
             LightningModule,
             LightningDataModule,
@@ -93,6 +94,19 @@ class Command(LightningCLI):
         if self.print_config:
             print(yaml.safe_dump(self.resolved(), sort_keys=False, allow_unicode=True), end="")
             raise ConfigurationShown
+        last = self.last_checkpoint()
+        if last is not None and last.exists() and not (self.overwrite or self.config[self.command].get("ckpt_path")):
+            raise ConfigurationError(
+                f"{last} is another run's, and would be replaced; go on with it (--ckpt_path {last}), train elsewhere "
+                "(--trainer.default_root_dir FOLDER), or give --overwrite"
+            )
+
+    def last_checkpoint(self) -> Path | None:
+        """Where training is saved; None where it is not."""
+        options = self.config[self.command].trainer
+        if self.command != "fit" or options.fast_dev_run or options.enable_checkpointing is False:
+            return None
+        return Path(options.default_root_dir, "checkpoints", "last.ckpt")
 
     def _parse_ckpt_path(self) -> None:
         """Lightning would lay the checkpoint's hyper-parameters over what was asked for; ours go below it."""
@@ -125,7 +139,7 @@ class Command(LightningCLI):
             self.trainer = self.instantiate_trainer()
 
     def _run_subcommand(self, subcommand: str) -> None:
-        with told_in_a_line():
+        with told_in_a_line(), self.interruption.watch():
             super()._run_subcommand(subcommand)
 
     def instantiate_trainer(self, **kwargs: Any) -> Trainer:
@@ -139,26 +153,17 @@ class Command(LightningCLI):
             kwargs["enable_checkpointing"] = False
         callbacks = options.callbacks if isinstance(options.callbacks, list) else [options.callbacks or []]
         callbacks = [callback for callback in callbacks if callback]
+        last = self.last_checkpoint()
         if self.command == "fit":
-            callbacks.append(WatchObjectives())
-        if self.command == "fit" and not options.fast_dev_run:
-            callbacks.append(KeepConfiguration(self.kept))
-            if options.enable_checkpointing is not False and not any(isinstance(c, Checkpoint) for c in callbacks):
-                callbacks += keep_last(root / "checkpoints")
+            callbacks += [LogEnds(), WatchObjectives(), TellSize()]
+            if not options.fast_dev_run:
+                callbacks.append(KeepConfiguration(self.kept))
+        if last is not None and not any(isinstance(callback, Checkpoint) for callback in callbacks):
+            callbacks += keep_last(last)
         if options.enable_progress_bar is not False and not any(isinstance(c, ProgressBar) for c in callbacks):
             callbacks.append(StepBar())
-        return super().instantiate_trainer(callbacks=callbacks, **kwargs)
-
-
-class StepBar(RichProgressBar):
-    """Lightning's progress bar for training that is counted in steps, with the last loss of each objective."""
-
-    def _get_train_description(self, current_epoch: int) -> str:
-        return "training"  # not "Epoch 0/-2"
-
-    def get_metrics(self, trainer: Trainer, pl_module: LightningModule) -> dict[str, Any]:
-        metrics = super().get_metrics(trainer, pl_module)
-        return {name.removeprefix("train/"): value for name, value in metrics.items() if name != "v_num"}
+        self.interruption = Interruption(last)
+        return super().instantiate_trainer(callbacks=[*callbacks, self.interruption], **kwargs)
 
 
 def check(command: str, configuration: dict[str, Any], options: list[str]) -> None:
@@ -180,6 +185,7 @@ def check(command: str, configuration: dict[str, Any], options: list[str]) -> No
             raise ConfigurationError(f"{part}.class_path: nothing sets it (found only {', '.join(node)})")
         if node:
             import_class(f"{part}.class_path", node["class_path"])
+    check_method(command, configuration["model"]["class_path"])
     link(configuration)
     for part in ("model", "data"):
         if configuration.get(part):
@@ -187,6 +193,18 @@ def check(command: str, configuration: dict[str, Any], options: list[str]) -> No
     trainer = configuration.get("trainer") or {}
     if command == "fit" and not any(trainer.get(key) for key in ("max_steps", "max_time", "max_epochs", "fast_dev_run")):
         raise ConfigurationError("trainer.max_steps: nothing sets it; training is counted in optimiser steps and would not end")
+
+
+def check_method(command: str, path: str) -> None:
+    """Refuse a command that a model has nothing to run for."""
+    found = import_class("model.class_path", path)
+    steps = {"fit": "training_step", "validate": "validation_step", "test": "test_step"}
+    there = [name for name, step in steps.items() if getattr(found, step, None) is not getattr(LightningModule, step)]
+    if command in steps and command not in there:
+        raise ConfigurationError(
+            f"model.class_path: {path} has no {steps[command]}, so `interlingua {command}` has nothing to run; it is for "
+            f"{' and '.join(there) or 'none of fit, validate and test'} (configs/evaluate has models to test with)"
+        )
 
 
 def tell_numbers(datamodule: LightningDataModule | None, model: dict[str, Any]) -> None:
@@ -199,14 +217,6 @@ def tell_numbers(datamodule: LightningDataModule | None, model: dict[str, Any]) 
     for name in COUNTED:
         if name in takes and name in dir(datamodule):
             agree("model", model["init_args"], name, getattr(datamodule, name))
-
-
-def keep_last(folder: Path) -> list[Callback]:
-    """Keep `last.ckpt`, written every ten minutes and when training ends; an epoch of ours ends with the training."""
-    return [
-        ModelCheckpoint(folder, filename="last", enable_version_counter=False, **when)
-        for when in ({"train_time_interval": timedelta(minutes=10)}, {"save_on_train_epoch_end": True})
-    ]
 
 
 @contextmanager
@@ -251,79 +261,3 @@ def _on_purpose(error: Exception) -> bool:
     if "Error(s) in loading state_dict" in str(error):
         return True
     return module.startswith("interlingua.") and (last.line or "").startswith("raise ")
-
-
-class KeepConfiguration(Callback):
-    """Writes the resolved configuration into the run's folder, beside its logs, and into every checkpoint."""
-
-    def __init__(self, configuration: dict[str, Any]):
-        """
-        Args:
-            configuration: Plain containers, strings and numbers only, so that a checkpoint loads with `weights_only`.
-        """
-        self.configuration = configuration
-
-    def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
-        """Write `config.yaml`: one a run of training, and the newest at the top of the run's folder."""
-        log_folder = trainer.log_dir  # asked on every rank: it is broadcast
-        if not trainer.is_global_zero:
-            return
-        for folder in {trainer.default_root_dir, log_folder or trainer.default_root_dir}:
-            Path(folder).mkdir(parents=True, exist_ok=True)
-            text = yaml.safe_dump(self.configuration, sort_keys=False, allow_unicode=True)
-            Path(folder, "config.yaml").write_text(f"# interlingua fit --config config.yaml\n{text}", encoding="utf-8")
-
-    def on_save_checkpoint(self, trainer: Trainer, pl_module: LightningModule, checkpoint: dict[str, Any]) -> None:
-        """Put the configuration beside the weights."""
-        checkpoint[CONFIGURATION] = self.configuration
-
-
-class WatchObjectives(Callback):
-    """Says once of each objective that it has had nothing to score in a whole step: a source may lack what it reads."""
-
-    def __init__(self):
-        self.told: set[str] = set()
-
-    def on_train_batch_end(self, trainer: Trainer, pl_module: LightningModule, *_: Any) -> None:
-        """Look at what has just been logged."""
-        every: int = trainer.log_every_n_steps  # type: ignore[attr-defined]  # set by its logger connector
-        if trainer.global_step % every:
-            return
-        for name, objective in getattr(pl_module, "objectives", {}).items():
-            silent = f"train/{name}" not in trainer.callback_metrics and "train/loss" in trainer.callback_metrics
-            if silent and getattr(objective, "weight", 1.0) != 0 and name not in self.told:
-                self.told.add(name)
-                rank_zero_warn(
-                    f"objective {name!r} had nothing to score in step {trainer.global_step}: it does not train. Does the "
-                    "source of its pass read what it needs (text, translation, image), and is its rate above 0?"
-                )
-
-
-HARMLESS = (
-    ".*LeafSpec.*",  # Lightning's own use of torch's internals
-    ".*does not have many workers.*",  # a choice of the configuration, not an oversight
-    ".*deprecated in v4.*removed in v5.*",  # jsonargparse, of Lightning's calls; we require less than 5
-    "Checkpoint directory .* exists and is not empty.*",  # so it is whenever a run is resumed
-    "The dirpath has changed from.*",  # a resumed run may write elsewhere
-    "Using ModelCheckpoint with manual optimization.*",  # the state after the step is the one to resume from
-)
-
-HARMLESS_WHEN_MEASURING = ("Be aware that when using `ckpt_path`, callbacks used to create.*",)  # nothing is trained
-
-
-@contextmanager
-def quiet(command: str) -> Iterator[None]:
-    """Leave out warnings that no user can act on, and advertisements."""
-    log = logging.getLogger("lightning.pytorch.utilities.rank_zero")
-
-    def wanted(record: logging.LogRecord) -> bool:
-        return not any(words in record.getMessage() for words in ("Tip:", "TPU available"))
-
-    log.addFilter(wanted)
-    try:
-        with warnings.catch_warnings():
-            for message in HARMLESS if command == "fit" else HARMLESS + HARMLESS_WHEN_MEASURING:
-                warnings.filterwarnings("ignore", message)
-            yield
-    finally:
-        log.removeFilter(wanted)

@@ -15,7 +15,7 @@ usage: interlingua {command} [--config FILE]... [--ADDRESS VALUE]... [--print_co
                            drops its init_args, null removes, everything else is replaced. A name such as
                            configs/pretrain/NAME.yaml that is not in this folder is looked up in the installation
   --ADDRESS VALUE          change one value: --trainer.max_steps 1000, --model.objectives.mlm.rate 0.4
-  --ckpt_path FILE         {ckpt_path}
+  --ckpt_path FILE         {ckpt_path}{overwrite}
   --print_config           print the resolved configuration, build nothing
   --help CLASS_PATH        what a class can be told, such as --help lightning.pytorch.Trainer
 
@@ -29,6 +29,9 @@ usage: interlingua {command} [--config FILE]... [--ADDRESS VALUE]... [--print_co
     devices, strategy      2 and ddp: two processes
     callbacks, logger      class_path and init_args each
 """
+
+OVERWRITE = """
+  --overwrite              train anew in the folder of another run, and replace its checkpoint"""
 
 CKPT_PATH = {True: "resume this run", False: "weights to use; without --config, with the checkpoint's own configuration"}
 
@@ -61,20 +64,28 @@ def run(command: str, argv: Sequence[str]) -> int:
         argv: Arguments after the command.
 
     Returns:
-        Exit status: 2 where the arguments or the configuration are wrong.
+        Exit status: 2 where the arguments or the configuration are wrong, 130 where interrupted.
     """
     if argv and argv[0] in ("--help", "-h"):
         return show_help(command, argv[1:])
+    overwrite = command == "fit" and "--overwrite" in argv
     try:
-        start(command, read_arguments(argv))
+        return start(command, read_arguments([word for word in argv if not (overwrite and word == "--overwrite")]), overwrite)
     except ConfigurationError as error:
         print(f"interlingua {command}: {error}", file=sys.stderr)
         return 2
-    return 0
 
 
-def start(command: str, request: Request) -> None:
+def start(command: str, request: Request, overwrite: bool = False) -> int:
     """Check, build and run.
+
+    Args:
+        command: `fit`, `validate`, `test` or `predict`.
+        request: What the command line asks for.
+        overwrite: Training may replace the checkpoint of another run.
+
+    Returns:
+        Exit status: 130 where interrupted.
 
     Raises:
         ConfigurationError: Before anything is built.
@@ -82,10 +93,26 @@ def start(command: str, request: Request) -> None:
     configuration = with_kept_encoder(under_checkpoint(command, request.configuration))
     if os.getcwd() not in sys.path:
         sys.path.append(os.getcwd())  # classes of one's own project
-    from .trainer import Command, ConfigurationShown, quiet  # Lightning takes seconds to import
+    from .interruption import Interrupted  # Lightning takes seconds to import
+    from .quiet import quiet
+    from .trainer import Command, ConfigurationShown
 
-    with quiet(command), suppress(ConfigurationShown):
-        Command(command, configuration, request.print_config)
+    try:
+        with quiet(command), suppress(ConfigurationShown):
+            Command(command, configuration, request.print_config, overwrite)
+    except Interrupted as interrupted:
+        return tell_interrupted(command, interrupted)
+    return 0
+
+
+def tell_interrupted(command: str, interrupted: BaseException) -> int:
+    """Say on one rank what was saved; the status of the others is 0, since Lightning kills the first where one fails."""
+    from lightning.pytorch.utilities import rank_zero_only
+
+    if rank_zero_only.rank != 0:
+        return 0
+    print(f"interlingua {command}: {str(interrupted) or 'interrupted'}", file=sys.stderr)
+    return 130
 
 
 def under_checkpoint(command: str, configuration: dict[str, Any]) -> dict[str, Any]:
@@ -162,7 +189,8 @@ def with_kept_encoder(configuration: dict[str, Any]) -> dict[str, Any]:
 def show_help(command: str, classes: Sequence[str]) -> int:
     """Print what the command takes, or what one class can be told."""
     if not classes:
-        print(HELP.format(command=command, ckpt_path=CKPT_PATH[command == "fit"]), end="")
+        fit = command == "fit"
+        print(HELP.format(command=command, ckpt_path=CKPT_PATH[fit], overwrite=OVERWRITE if fit else ""), end="")
         return 0
     from jsonargparse import ArgumentParser
 

@@ -6,7 +6,7 @@ over ranks, reads and goes backward pass by pass, sums the gradients over ranks 
 
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
-from typing import Literal
+from typing import Any, Literal
 
 import lightning
 import torch
@@ -92,6 +92,14 @@ class Pretraining(lightning.LightningModule):
         if self.optimization.frozen:  # whoever called `.train()` woke the frozen parts' dropout
             self.optimization.freeze(self)
 
+    def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        """Keep the number of samples that all ranks could not read: a collective, as saving is."""
+        checkpoint["faults"] = int(sum_over_ranks(torch.tensor(self.faults, device=self.device)))
+
+    def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        """The first rank counts on from what all have counted."""
+        self.faults = checkpoint.get("faults", 0) if world()[0] == 0 else 0
+
     def configure_optimizers(self):
         return self.optimization.configure(self, self.trainer.max_steps)
 
@@ -109,7 +117,7 @@ class Pretraining(lightning.LightningModule):
         for objective in self.objectives.values():
             objective.after_step(self.encoder)
         self.faults += len(step.faults)
-        if self.global_step % self.trainer.log_every_n_steps == 0:
+        if self.global_step % self.trainer.log_every_n_steps == 0 or self.trainer.should_stop:  # the last step
             self._report(losses, counts, {"gradient_norm": norm, "learning_rate": rate})
 
     def backward_step(self, step: Step) -> tuple[dict[str, Loss], Tensor]:

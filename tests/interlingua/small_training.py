@@ -1,10 +1,13 @@
 """A real, small model and its data, built the way pretraining is: for the tests of the command line."""
 
+import os
+import signal
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any, ClassVar
 
 import torch
-from lightning.pytorch import LightningDataModule, LightningModule
+from lightning.pytorch import Callback, LightningDataModule, LightningModule, Trainer
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, IterableDataset, TensorDataset
 
@@ -129,3 +132,45 @@ class Data(LightningDataModule):
         return DataLoader(TensorDataset(torch.ones(16, self.size)), batch_size=8)
 
     test_dataloader = predict_dataloader = val_dataloader
+
+
+class CtrlC(Callback):
+    """Someone interrupts the process."""
+
+    def __init__(self, step: int, times: int = 1, validating: bool = False, rank: int = 0):
+        """
+        Args:
+            step: After this many steps: in the next one.
+            times: How often.
+            validating: In the validation after them instead, in its second batch.
+            rank: Of the process.
+        """
+        self.step, self.times, self.validating, self.rank = step, times, validating, rank
+
+    def on_train_batch_start(self, trainer: Trainer, pl_module: LightningModule, batch: Any, index: int) -> None:
+        if not self.validating:
+            self.press(trainer)
+
+    def on_validation_batch_start(
+        self, trainer: Trainer, pl_module: LightningModule, batch: Any, index: int, loader: int = 0
+    ) -> None:
+        if self.validating and index == 1:
+            self.press(trainer)
+
+    def press(self, trainer: Trainer) -> None:
+        if trainer.global_step == self.step and trainer.global_rank == self.rank and not trainer.sanity_checking:
+            for _ in range(self.times):
+                os.kill(os.getpid(), signal.SIGINT)
+
+
+class Look(Callback):
+    """Notes where the progress bar stands as each step begins."""
+
+    seen: ClassVar[list[tuple[float, float]]] = []  # of the last run
+
+    def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        self.seen.clear()
+
+    def on_train_batch_start(self, trainer: Trainer, pl_module: LightningModule, batch: Any, index: int) -> None:
+        bar = trainer.progress_bar_callback.train_progress_bar
+        self.seen.append((bar.completed, bar.total))

@@ -1,104 +1,28 @@
 """Configurations, checkpoints and runs that go wrong: one line that names the place, before anything is lost."""
 
-import io
 import pickle
 from pathlib import Path
 
 import pytest
 import torch
-import yaml
-from PIL import Image
-from trained import small_tokenizer
+from small_pretraining import write_experiment, write_parts
 
 from interlingua.__main__ import main
 from interlingua.checkpoints import read_checkpoint
 from interlingua.configuration import ConfigurationError
-from interlingua.datamodules.sample import Caption
-from interlingua.datamodules.shards import ShardWriter
-
-EMBEDDINGS = {"vocabulary": {"size": 600}, "width": 8, "max_tokens": 32}
-ENCODER = {
-    "class_path": "interlingua.models.two_towers.TwoTowers",
-    "init_args": {
-        "vector_width": 8,
-        "text": {
-            "class_path": "interlingua.models.towers.TextTower",
-            "init_args": {
-                "embeddings": {"class_path": "interlingua.models.embeddings.TextEmbeddings", "init_args": EMBEDDINGS},
-                "transformer": {
-                    "class_path": "interlingua.models.transformer.Transformer",
-                    "init_args": {"width": 8, "layers": 1, "heads": 2},
-                },
-            },
-        },
-        "image": {
-            "class_path": "interlingua.models.towers.ImageTower",
-            "init_args": {
-                "front_end": {
-                    "class_path": "interlingua.modalities.image_front_ends.ConvolutionStem",
-                    "init_args": {"width": 8, "size": 32},
-                }
-            },
-        },
-    },
-}
-CONTRAST = "interlingua.tasks.objectives.contrast.Contrast"
-EXPERIMENT = {
-    "trainer": {
-        "max_steps": 2,
-        "accelerator": "cpu",
-        "log_every_n_steps": 1,
-        "enable_progress_bar": False,
-        "enable_model_summary": False,
-        "logger": False,
-    },
-    "model": {
-        "class_path": "interlingua.tasks.pretraining.Pretraining",
-        "init_args": {
-            "encoder": ENCODER,
-            "objectives": {
-                "picture": {"class_path": CONTRAST, "init_args": {"left": "text", "right": "image"}},
-                "mlm": {"class_path": "interlingua.tasks.objectives.masked_language.MaskedLanguage"},
-            },
-            "passes": {"pictures": [["picture"], ["mlm"]]},
-            "optimization": {"learning_rate": 0.001, "schedule": "constant"},
-        },
-    },
-    "data": {
-        "class_path": "interlingua.datamodules.training.Shards",
-        "init_args": {
-            "max_tokens": 32,
-            "workers": 0,
-            "sources": {"pictures": {"batch_size": 4, "text": {"languages": ["en"]}, "image": {"size": 32}}},
-        },
-    },
-}
 
 
 @pytest.fixture(scope="module")
 def parts(data, tmp_path_factory):
     """Real shards and a tokenizer."""
-    folder = tmp_path_factory.mktemp("parts")
-    with ShardWriter(folder / "shards") as writer:
-        for number in range(6):
-            stored = io.BytesIO()
-            Image.new("RGB", (8, 8), (40 * number, 100, 200)).save(stored, "PNG")
-            texts = [Caption(code, f"dog {number}") for code in ("en", "de", "sw")]
-            writer.write(f"{number}", texts, number, stored.getvalue())
-    return str(folder / "shards"), small_tokenizer(data)
+    return write_parts(data, tmp_path_factory.mktemp("parts"))
 
 
 @pytest.fixture
 def run(parts, tmp_path, monkeypatch, capsys):
     """Status and standard error of a command over the experiment, with some values changed."""
     monkeypatch.chdir(tmp_path)
-    shards, made = parts
-    experiment = yaml.safe_load(yaml.safe_dump(EXPERIMENT))
-    data = experiment["data"]["init_args"]
-    data["tokenizer"], data["sources"]["pictures"]["shards"] = made.path, shards
-    embeddings = experiment["model"]["init_args"]["encoder"]["init_args"]["text"]["init_args"]["embeddings"]
-    embeddings["init_args"]["vocabulary"]["size"] = made.vocabulary.size
-    Path("experiment.yaml").write_text(yaml.safe_dump(experiment))
+    write_experiment(parts)
 
     def call(*options, command="fit"):
         status = main([command, "--config", "experiment.yaml", *options])
@@ -170,8 +94,8 @@ def test_an_objective_without_anything_to_score_is_told(run):
 
 
 def test_a_command_that_a_task_has_not_is_one_line(run):
-    for command in ("test", "predict"):
-        refused(run(command=command), command)
+    refused(run(command="test"), "Pretraining has no test_step", "it is for fit and validate", "configs/evaluate")
+    refused(run(command="predict"), "predict")
 
 
 class Evil:

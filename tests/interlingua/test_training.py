@@ -1,5 +1,6 @@
 """fit, validate, test and predict on a small real model: refusals, what is kept, resuming, reloading."""
 
+import csv
 import os
 import subprocess
 import sys
@@ -30,7 +31,6 @@ trainer:
   accelerator: cpu
   log_every_n_steps: 1
   enable_progress_bar: false
-  enable_model_summary: false
   val_check_interval: 1
 """
 
@@ -121,6 +121,62 @@ def test_printed_configuration_is_complete_and_builds_nothing(folder, capsys):
     Path("printed.yaml").write_text(shown)
     assert main(["fit", "--config", "printed.yaml", "--print_config"]) == 0
     assert capsys.readouterr().out == shown
+
+
+def test_a_used_folder_is_not_written_over(trained, capsys):
+    before = Path(LAST).read_bytes()
+    assert main(["fit", "--config", "experiment.yaml", "--print_config"]) == 0
+    capsys.readouterr()
+    small_training.BUILT.clear()
+    assert main(["fit", "--config", "experiment.yaml"]) == 2
+    told = capsys.readouterr().err
+    assert told.startswith(f"interlingua fit: {LAST} is another run's")
+    assert len(told.splitlines()) == 1
+    assert all(way in told for way in (f"--ckpt_path {LAST}", "--trainer.default_root_dir FOLDER", "--overwrite"))
+    assert small_training.BUILT == []
+    assert Path(LAST).read_bytes() == before
+    for way in (["--trainer.enable_checkpointing", "false"], ["--trainer.fast_dev_run", "1"]):
+        assert main(["fit", "--config", "experiment.yaml", *way]) == 0
+    assert Path(LAST).read_bytes() == before
+    assert main(["fit", "--overwrite", "--config", "experiment.yaml", "--trainer.max_steps", "1"]) == 0
+    assert torch.load(LAST, weights_only=True)["global_step"] == 1
+
+
+def test_a_short_run_leaves_figures(folder):
+    """Shorter than the intervals of logging and validation."""
+    intervals = ["--trainer.log_every_n_steps", "50", "--trainer.val_check_interval", "50"]
+    assert main(["fit", "--config", "experiment.yaml", *intervals]) == 0
+    with (folder / "runs/default/logs/version_0/metrics.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert [(row["step"], bool(row["loss/train"]), bool(row["loss/validation"])) for row in rows] == [
+        ("1", True, False),
+        ("1", False, True),
+    ]
+
+
+def test_the_bar_counts_all_steps_of_a_resumed_run(trained):
+    look = ["--trainer.enable_progress_bar", "true", "--trainer.callbacks", "[{class_path: small_training.Look}]"]
+    assert main(["fit", "--config", "experiment.yaml", "--ckpt_path", LAST, "--trainer.max_steps", "4", *look]) == 0
+    assert small_training.Look.seen == [(2, 4), (3, 4)]
+
+
+def test_a_run_tells_the_size_of_its_model_in_a_line(folder, caplog):
+    assert main(["fit", "--config", "experiment.yaml", "--model.encoder.depth", "2"]) == 0
+    assert [record.getMessage() for record in caplog.records] == [
+        "43 parameters: layers 40, other 3; on cpu",
+        "`Trainer.fit` stopped: `max_steps=2` reached.",
+    ]
+
+
+def test_sizes_are_counted_once_and_frozen_parts_told():
+    from interlingua.progress import describe_size
+
+    module = torch.nn.Module()
+    module.encoder = torch.nn.ModuleDict({"text": torch.nn.Embedding(30_000, 50), "image": torch.nn.Linear(1000, 300)})
+    module.objectives = torch.nn.ModuleDict({"mlm": torch.nn.Linear(50, 500)})
+    module.objectives["mlm"].tokens = module.encoder["text"]
+    module.encoder["image"].requires_grad_(False)
+    assert describe_size(module) == "1.8 M parameters: text 1.5 M, image 0.3 M, mlm 26 k; 0.3 M of them frozen"
 
 
 TIMER = "lightning.pytorch.callbacks.Timer"
