@@ -18,6 +18,7 @@ from jaxtyping import Bool, Float, Int64, UInt8
 from torch import Tensor
 
 from .chance import salt, uniform
+from .image import decode_image, read_jpeg_head
 
 PURPOSE = salt("image augmentation")
 
@@ -46,6 +47,7 @@ class ImageTransform:
         contrast: float = 0.0,
         mirror: float = 0.0,
         fill: int = 255,
+        scaled: bool = False,
     ):
         """
         Args:
@@ -63,6 +65,7 @@ class ImageTransform:
             mirror: Training: probability of a mirror image. It falsifies every caption with left, right or letters in
                 it: only for data without such captions. Boxes must follow (`move_boxes`).
             fill: Grey level outside of the picture; white, as behind transparent pictures.
+            scaled: Whether `read` decodes a JPEG at 1/2, 1/4 or 1/8 of its size where that leaves at least `size` pixels.
         """
         if size < 1:
             raise ValueError(f"size: found {size}, expected a number of pixels of 1 or more")
@@ -74,6 +77,7 @@ class ImageTransform:
             raise ValueError(f"fit: found {fit!r}, expected stretch, crop or pad")
         self.size, self.fit, self.area, self.ratio, self.shift = size, fit, area, ratio, shift
         self.brightness, self.contrast, self.mirror, self.fill = brightness, contrast, mirror, fill
+        self.scaled = scaled
 
     def __call__(self, pixels: UInt8[Tensor, "3 H W"], luck: Sequence[float] | None = None) -> UInt8[Tensor, "3 S S"]:
         """
@@ -81,8 +85,33 @@ class ImageTransform:
             pixels: A decoded picture.
             luck: Training: the picture's row of `draw_luck`. None: evaluation.
         """
-        height, width = pixels.shape[1:]
-        output = cut(pixels, self.window(height, width, luck), self.size, self.fill)
+        return self._show(pixels, self.window(*pixels.shape[1:], luck), luck)
+
+    def read(self, data: bytes, luck: Sequence[float] | None = None) -> UInt8[Tensor, "3 S S"]:
+        """Decode a picture and cut it.
+
+        Args:
+            data: The file as stored (see `decode_image`).
+            luck: As above.
+
+        Raises:
+            BadImageError: The bytes are not a whole picture.
+        """
+        head = read_jpeg_head(data) if self.scaled else None
+        if head is None:
+            return self(decode_image(data), luck)
+        window = self.window(*head.shape, luck)
+        shrink = next((by for by in (8, 4, 2) if min(window.width, window.height) >= by * self.size), 1)
+        return self._show(decode_image(data, shrink=shrink), window, luck, head.shape)
+
+    def _show(
+        self,
+        pixels: UInt8[Tensor, "3 H W"],
+        window: Window,
+        luck: Sequence[float] | None,
+        stored: tuple[int, int] | None = None,
+    ) -> UInt8[Tensor, "3 S S"]:
+        output = cut(pixels, window, self.size, self.fill, stored)
         return output if luck is None else self._vary_light(output, luck)
 
     def window(self, height: int, width: int, luck: Sequence[float] | None = None) -> Window:
@@ -125,24 +154,36 @@ def draw_luck(keys: Int64[Tensor, "N"]) -> list[list[float]]:
     return uniform(keys[:, None], PURPOSE, torch.arange(7)).tolist()
 
 
-def cut(pixels: UInt8[Tensor, "3 H W"], window: Window, size: int, fill: int = 255) -> UInt8[Tensor, "3 S S"]:
+def cut(
+    pixels: UInt8[Tensor, "3 H W"], window: Window, size: int, fill: int = 255, stored: tuple[int, int] | None = None
+) -> UInt8[Tensor, "3 S S"]:
     """Show a window of a picture at `size` x `size`.
 
+    Args:
+        pixels: The picture.
+        window: What is shown of it.
+        size: Height and width of the output in pixels.
+        fill: Grey level outside of the picture.
+        stored: Height and width of the picture that the window is told in, where it was decoded smaller.
+
     Only what lies inside of the picture is resized, then laid onto the filled output: margins stay clean, and a very
-    long picture costs no more than its own pixels.
+    long picture costs no more than its own pixels. Colours stay side by side in memory (channels last) all the way into
+    the batch: decoders leave them so, they resize nearly twice as fast, and taking them apart costs as much as reading.
     """
-    rows, shown_rows = _overlap(window.top, window.height, pixels.shape[1], size)
-    columns, shown_columns = _overlap(window.left, window.width, pixels.shape[2], size)
-    part = pixels[:, rows, columns]
+    height, width = stored or pixels.shape[1:]
+    rows, shown_rows = _overlap(window.top, window.height, height, size)
+    columns, shown_columns = _overlap(window.left, window.width, width, size)
+    if stored is not None:
+        rows, columns = _shrink(rows, pixels.shape[1] / height), _shrink(columns, pixels.shape[2] / width)
     shape = (shown_rows.stop - shown_rows.start, shown_columns.stop - shown_columns.start)
-    if part.shape[1:] != shape:
-        # Colours side by side, as decoders leave them, resize nearly twice as fast.
-        part = part[None].contiguous(memory_format=torch.channels_last)
-        part = F.interpolate(part, shape, mode="bicubic", antialias=True)[0]
+    part = pixels[None, :, rows, columns]
+    if part.shape[2:] != shape:
+        part = part.contiguous(memory_format=torch.channels_last)
+        part = F.interpolate(part, shape, mode="bicubic", antialias=True)
     if shape != (size, size):
-        part, inside = pixels.new_full((3, size, size), fill), part
-        part[:, shown_rows, shown_columns] = inside
-    return part.flip(2) if window.mirrored else part.contiguous()
+        part, inside = pixels.new_full((1, 3, size, size), fill), part
+        part[:, :, shown_rows, shown_columns] = inside
+    return (part.flip(3) if window.mirrored else part.contiguous(memory_format=torch.channels_last))[0]
 
 
 def move_boxes(
@@ -188,6 +229,12 @@ def _place(base: int, side: int, shift: float, draw: float) -> int:
     """Offset of a window against the base: inside of it (or around it, where it is longer), plus or minus the shift."""
     low, high = min(0, base - side) - shift * side, max(0, base - side) + shift * side
     return round(low + (high - low) * draw)
+
+
+def _shrink(part: slice, share: float) -> slice:
+    """The same part along the axis of a picture that was decoded smaller, to the nearest pixels; never nothing."""
+    start = round(part.start * share)
+    return slice(start, max(start + 1, round(part.stop * share)))
 
 
 def _overlap(start: int, length: int, whole: int, size: int) -> tuple[slice, slice]:
