@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from ...modalities.normalization import is_empty
-from ..sample import Alignment, BadSampleError, Caption
+from ..sample import BadSampleError, Caption
 
 PICTURES = ("jpg", "jpeg", "png", "webp", "gif", "bmp", "tif", "tiff")
 MEMBERS = ("wav", "flac", "ogg", "regions.npz", "codes.npy")
@@ -187,7 +187,7 @@ def read_texts(members: Mapping[str, bytes], records: Mapping[str, Mapping], fie
     for caption in texts:
         for name, word in (("language", caption.language), ("role", caption.role)):
             if not (word.strip() and word.isprintable() and len(word) <= 64):
-                raise BadSampleError("broken text", f"{name} of a text: expected a short word, found {_excerpt(word)}")
+                raise BadSampleError("broken text", f"{name} of a text: expected a short word, found {excerpt(word)}")
     return texts
 
 
@@ -199,63 +199,9 @@ def read_item(record: Mapping[str, Any] | None, fields: FieldMap, shard: str, ke
     """
     own = look_up(record, fields.item) if record is not None and fields.item else None
     if isinstance(own, bool) or not isinstance(own, str | int | None):
-        raise BadSampleError("broken item", f"{fields.item!r}: expected a text or a whole number, found {_excerpt(own)}")
+        raise BadSampleError("broken item", f"{fields.item!r}: expected a text or a whole number, found {excerpt(own)}")
     name = str(own) if own not in (None, "") else f"{shard}\0{key}"
     return int.from_bytes(hashlib.blake2b(name.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "little") >> 1
-
-
-def read_alignments(record: Mapping[str, Any] | None, texts: Sequence[Caption], fields: FieldMap) -> tuple[Alignment, ...]:
-    """Alignments between texts, as our own layout has them.
-
-    `alignments` is a list of objects: `texts` has the numbers of two texts in the JSON's `texts`, `words` a list of pairs
-    of words of them, `possible` pairs that are not sure. Layouts whose texts stand elsewhere have none.
-
-    Args:
-        record: The parsed member `json`.
-        texts: All texts of the sample, blank ones too.
-        fields: The map.
-
-    Returns:
-        Texts numbered without the blank ones; what aligns a blank text is left out.
-
-    Raises:
-        BadSampleError: `broken alignment`.
-    """
-    found = record.get("alignments") if record is not None and _is_ours(fields) else None
-    if found is None:
-        return ()
-    numbers, kept = {}, 0
-    for number, caption in enumerate(texts):
-        if not is_blank(caption.text):
-            numbers[number], kept = kept, kept + 1
-    alignments = []
-    for entry in found if isinstance(found, list) else [found]:
-        pair = entry.get("texts") if isinstance(entry, dict) else None
-        if not (_is_pair(pair) and pair[0] != pair[1] and max(pair) < len(texts)):
-            raise BadSampleError(
-                "broken alignment", f"expected texts: [M, N], two numbers below {len(texts)}, found {_excerpt(entry)}"
-            )
-        words = [entry.get(name, []) for name in ("words", "possible")]
-        if not all(isinstance(pairs, list) and all(map(_is_pair, pairs)) for pairs in words):
-            raise BadSampleError("broken alignment", f"expected words: [[0, 0], [1, 2], ...], found {_excerpt(entry)}")
-        if pair[0] in numbers and pair[1] in numbers:
-            sure, possible = (tuple((left, right) for left, right in pairs) for pairs in words)
-            alignments.append(Alignment(numbers[pair[0]], numbers[pair[1]], sure, possible))
-    return tuple(alignments)
-
-
-def read_document(record: Mapping[str, Any] | None, fields: FieldMap) -> bool:
-    """Whether a sample in our own layout is a document: its JSON has `"document": true`."""
-    return record is not None and _is_ours(fields) and record.get("document") is True
-
-
-def _is_ours(fields: FieldMap) -> bool:
-    """Whether texts stand where our own layout has them, so that what is said of them by number is meant so."""
-    return [(source.member, source.path) for source in fields.texts] == [("json", "texts")]
-
-
-def _is_pair(value: Any) -> bool:
-    return isinstance(value, list) and len(value) == 2 and all(type(number) is int and number >= 0 for number in value)
 
 
 def look_up(record: Any, path: str) -> Any:
@@ -287,8 +233,9 @@ def _collect(value: Any, source: TextField, language: str, by_language: bool) ->
 
 
 def _broken(found: Any, source: TextField) -> BadSampleError:
-    return BadSampleError("broken text", f"{source.path!r} of {source.member}: expected texts, found {_excerpt(found)}")
+    return BadSampleError("broken text", f"{source.path!r} of {source.member}: expected texts, found {excerpt(found)}")
 
 
-def _excerpt(found: Any) -> str:
+def excerpt(found: Any) -> str:
+    """The beginning of what was found, for messages."""
     return json.dumps(found)[:80]

@@ -20,7 +20,8 @@ import numpy as np
 
 from ...modalities.batch import Fault
 from ..sample import Alignment, BadSampleError, Caption
-from .fields import FieldMap, is_blank, parse_json, read_alignments, read_document, read_item, read_texts, split_name
+from .fields import FieldMap, is_blank, parse_json, read_item, read_texts, split_name
+from .relations import read_alignments, read_document
 from .tar import Gap, Member, Window, scan_tar
 
 TYPES = {

@@ -12,8 +12,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from ..sample import Caption
+from ..sample import Alignment, Caption
 from .fields import MEMBERS, PICTURES, check_language, is_blank, require_characters, split_name
+from .relations import describe_alignments
 
 OURS = re.compile(r".*-\d{6}\.tar(\.index|\.index-\w+|\.partial)?|index\.json(\.partial)?", re.DOTALL)
 """Files of a folder that belong to its shards; whatever else is there, other tars too, is never removed."""
@@ -55,6 +56,7 @@ class ShardWriter:
         self.folder, self.name, self.samples_per_shard, self.resize = Path(folder), name, samples_per_shard, resize
         self._older = find_older(self.folder, force)
         self.shards: list[dict[str, Any]] = []
+        self._next_name = ""
         self._tar: tarfile.TarFile | None = None
 
     def write(
@@ -65,6 +67,8 @@ class ShardWriter:
         image: bytes | None = None,
         members: Mapping[str, bytes] | None = None,
         image_extension: str = "",
+        document: bool = False,
+        alignments: Sequence[Alignment] = (),
         **extra: Any,
     ) -> None:
         """Add one sample.
@@ -76,13 +80,16 @@ class ShardWriter:
             image: An encoded picture.
             members: Other members, by extension (`wav`, `regions.npz`, ...).
             image_extension: Of the picture; found from its first bytes if left out.
+            document: The texts of each language are the sentences of one document, in order.
+            alignments: Which words of the texts translate each other.
             extra: More fields of the sample's JSON.
 
         Raises:
             ValueError: Names the key, and what of the sample cannot be stored.
             BadImageError: The picture must be resized and cannot be decoded.
         """
-        content = self._check(key, texts, item, image, members or {}, image_extension, extra)
+        relations = ({"document": True} if document else {}) | describe_alignments(key, texts, alignments)
+        content = self._check(key, texts, item, image, members or {}, image_extension, extra, relations)
         tar = self._tar or self._start()
         if key in self._keys:
             raise ValueError(f"sample {key!r}: this key is in the shard already; give each sample a key of its own")
@@ -104,6 +111,7 @@ class ShardWriter:
         members: Mapping[str, bytes],
         image_extension: str,
         extra: Mapping[str, Any],
+        relations: Mapping[str, Any],
     ) -> dict[str, bytes]:
         """The members of a sample, in the order of the tar."""
         if not key or split_name(f"{key}.json") != (key, "json") or key.startswith("/"):
@@ -118,6 +126,7 @@ class ShardWriter:
             raise ValueError(f"sample {key!r}: it has no text, no picture and no other member")
         record = ({} if item is None else {"item": item}) | dict(sorted(extra.items()))
         record["texts"] = [{"lang": lang, "text": text, "role": role} for lang, text, role in texts]
+        record |= relations
         text = json.dumps(record, ensure_ascii=False, separators=(",", ":"))
         content = {"json": require_characters(text, f"sample {key!r}").encode()}
         if image is not None:
@@ -129,8 +138,21 @@ class ShardWriter:
             content[extension] = image
         return content | dict(members)
 
+    def begin(self, name: str) -> None:
+        """Let the next sample start a shard of this file name, whatever `samples_per_shard` says.
+
+        Raises:
+            ValueError: There is such a shard.
+        """
+        if self._tar is not None:
+            self._finish(self._tar)
+        if name in (shard["name"] for shard in self.shards):
+            raise ValueError(f"{name}: two shards have this name; write them into folders of their own")
+        self._next_name = name
+
     def _start(self) -> tarfile.TarFile:
-        self._entry: dict[str, Any] = {"name": f"{self.name}-{len(self.shards):06d}.tar", "samples": 0}
+        name, self._next_name = self._next_name or f"{self.name}-{len(self.shards):06d}.tar", ""
+        self._entry: dict[str, Any] = {"name": name, "samples": 0}
         self._languages: Counter[str] = Counter()
         self._modalities: Counter[str] = Counter()
         self._keys: set[str] = set()
