@@ -173,14 +173,12 @@ def _evict(folder: Path) -> bool:
             return False
         files = [file for file in folder.iterdir() if file.name != "lock"]
         for file in files:
-            descriptor = os.open(file, os.O_RDONLY)
             try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                file.unlink()
-            except BlockingIOError:
+                with open(file, "rb") as opened:
+                    fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    file.unlink()
+            except (BlockingIOError, PermissionError):  # in use, or another user's
                 return False
-            finally:
-                os.close(descriptor)
         (folder / "lock").unlink()
         with suppress(OSError):  # another process has begun to fetch it anew
             folder.rmdir()
@@ -245,6 +243,11 @@ def _fill(tar: RemoteTar, partial: Path) -> bool:
 
 
 def _check_same(tar: RemoteTar, size: int, version: str) -> None:
+    if tar.sha256 and size not in (-1, tar.size):
+        raise RemoteError(
+            f"{show(tar.url)}: found {size} bytes, but its index.json says {tar.size}; "
+            "upload tars and index.json of one writing"
+        )
     if size not in (-1, tar.size):
         before, now = f"{tar.size} bytes", f"{size} bytes"
     elif version and tar.version and version != tar.version:

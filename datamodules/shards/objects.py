@@ -19,8 +19,8 @@ from urllib.parse import quote, unquote, urlsplit, urlunsplit
 
 TIMEOUT = 30.0
 """Seconds without a byte after which a connection is given up."""
-TRIES = 6
-FIRST_WAIT, LONGEST_WAIT = 0.5, 30.0
+TRIES = 8
+FIRST_WAIT, LONGEST_WAIT = 0.5, 30.0  # seconds; about a minute over all tries
 BLOCK = 1 << 20
 FSSPEC_BLOCK = 1 << 24  # each is a request of its own
 
@@ -216,7 +216,7 @@ def _open_http(url: str, start: int, stop: int | None, version: str) -> Iterator
             return
     except urllib.error.URLError as error:
         if isinstance(error.reason, ssl.SSLCertVerificationError):
-            raise RemoteError(f"{show(url)}: its certificate is not trusted ({error.reason.verify_message})") from None
+            raise RemoteError(f"{show(url)}: {_name(error.reason)}; mend its certificate, or this machine's") from None
         raise TroubleError(f"no connection ({error.reason})") from None
     except (OSError, http.client.HTTPException) as error:
         raise TroubleError(_name(error)) from None
@@ -276,7 +276,8 @@ def _open_fsspec(url: str, start: int, stop: int | None, version: str) -> Iterat
     def blocks() -> Iterator[bytes]:
         for place in range(first, details["size"], FSSPEC_BLOCK):
             with _fsspec_trouble(url):
-                block = system.cat_file(path, place, min(place + FSSPEC_BLOCK, details["size"]))
+                # By name: some file systems have another argument in their places.
+                block = system.cat_file(path, start=place, end=min(place + FSSPEC_BLOCK, details["size"]))
             yield block
         with _fsspec_trouble(url):
             system.invalidate_cache(path)
@@ -288,7 +289,7 @@ def _open_fsspec(url: str, start: int, stop: int | None, version: str) -> Iterat
 
 
 def _fsspec_version(details: dict[str, Any]) -> str:
-    names = ("ETag", "etag", "md5Hash", "LastModified", "last_modified", "mtime", "updated", "created")
+    names = ("ETag", "etag", "md5Hash", "LastModified", "last_modified", "blob_id", "mtime", "updated", "created")
     return next((f"{name} {details[name]}" for name in names if details.get(name)), "")
 
 

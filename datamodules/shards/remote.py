@@ -65,7 +65,7 @@ def find_remote(url: str) -> list[RemoteTar]:
         file_name(url)
     except ValueError as error:
         raise ValueError(f"{show(url)}: not a URL ({error}); expected SCHEME://HOST/FOLDER/NAME.tar") from None
-    if "*" in url and not is_http(url):
+    if "*" in url.partition("?")[0]:
         return _some([RemoteTar(found) for found in list_objects(url)], url, "this pattern finds nothing")
     if file_name(url).endswith(".tar"):
         return [RemoteTar(url)]

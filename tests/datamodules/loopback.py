@@ -22,6 +22,7 @@ class Loopback(ThreadingHTTPServer):
         status: Answers with this status, by file name; as often as `times` says, else always.
         cut_after: Bytes of a body after which it breaks off, by file name; as often as `times` says, else always.
         delay: Seconds before an answer. latency: the same, of all answers, in which nothing fails.
+        retry_after: How long a faulty answer asks to wait. moved: Where else a file is.
         asked: How often each file was asked for. sent: Bytes of bodies, by file name. parts: Ranges asked for, by file name.
     """
 
@@ -36,7 +37,8 @@ class Loopback(ThreadingHTTPServer):
         self.cut_after: dict[str, int] = {}
         self.times: dict[str, int] = {}
         self.delay: dict[str, float] = {}
-        self.latency = 0.0
+        self.latency, self.retry_after = 0.0, ""
+        self.moved: dict[str, str] = {}
         self.asked, self.sent, self.parts = Counter[str](), Counter[str](), dict[str, list[str]]()
 
     def due(self, name: str) -> bool:
@@ -70,6 +72,10 @@ class Handler(BaseHTTPRequestHandler):
             time.sleep(server.delay[name])
         if name in server.status and server.due(name):
             self.send_error(server.status[name])
+        elif name in server.moved:
+            self.send_response(302)
+            self.send_header("Location", server.moved[name])
+            self.end_headers()
         elif not file.is_file():
             self.send_error(404)
         else:
@@ -102,6 +108,12 @@ class Handler(BaseHTTPRequestHandler):
         server.sent[file.name] += len(content)
         self.end_headers()
         self.wfile.write(content)
+
+    def end_headers(self) -> None:
+        """As ever, with what a faulty answer asks for."""
+        if self.server.retry_after:
+            self.send_header("Retry-After", self.server.retry_after)
+        super().end_headers()
 
     def log_message(self, *arguments) -> None:
         """In silence."""

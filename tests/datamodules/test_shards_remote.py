@@ -5,13 +5,17 @@ import multiprocessing
 import operator
 import os
 import pickle
+import ssl
 import sys
 import time
+import urllib.error
+import urllib.request
 
 import fsspec
 import pytest
 from loopback import serve
 from small_shards import record, write_tar
+from torch.utils.data import DataLoader
 
 from interlingua.datamodules.sample import Caption
 from interlingua.datamodules.shards import FieldMap, ShardSet, ShardWriter, TextField
@@ -172,7 +176,7 @@ def test_an_index_of_another_tar_is_no_index(server, tmp_path):
         (403, DeniedObjectError, "access denied (HTTP 403); sign the URL anew"),
         (401, DeniedObjectError, "access denied (HTTP 401)"),
         (400, RemoteError, "the server refuses it (HTTP 400)"),
-        (503, RemoteError, "HTTP 503 (6 tries); check the URL, the network and the store"),
+        (503, RemoteError, "HTTP 503 (8 tries); check the URL, the network and the store"),
     ],
 )
 def test_what_cannot_be_had_is_told_with_its_url(server, status, kind, words, capsys):
@@ -184,7 +188,7 @@ def test_what_cannot_be_had_is_told_with_its_url(server, status, kind, words, ca
     assert str(error.value).startswith(f"{server.url}/shard-000001.tar: ")
     assert words in str(error.value)
     assert "\n" not in str(error.value)
-    assert server.asked["shard-000001.tar"] == (6 if status == 503 else 1)
+    assert server.asked["shard-000001.tar"] == (8 if status == 503 else 1)
     with pytest.raises(kind):
         remote.read(3)
     server.status["index.json"] = 403
@@ -206,7 +210,49 @@ def test_an_unreachable_server(server, tmp_path, monkeypatch):
         ShardSet("http://[bad/a.tar")
 
 
+def test_certificates_are_not_tried_again(server, monkeypatch):
+    def refuse(*_, **__):
+        raise urllib.error.URLError(ssl.SSLCertVerificationError("certificate has expired"))
+
+    monkeypatch.setattr(urllib.request, "urlopen", refuse)
+    with pytest.raises(RemoteError, match=r"/index.json: .*certificate has expired.*; mend its certificate"):
+        ShardSet(server.url)
+
+
+def test_an_error_in_a_worker_names_the_url(server):
+    remote = ShardSet(server.url)
+    server.status["shard-000001.tar"] = 404
+    loader = DataLoader(Numbered(remote), batch_size=None, sampler=[0, 3], num_workers=1)
+    with pytest.raises(RemoteError, match=rf"{server.url}/shard-000001\.tar: not found"):
+        list(loader)
+
+
+class Numbered:
+    """Keys of samples by number, as a map-style dataset."""
+
+    def __init__(self, shards):
+        self.shards = shards
+
+    def __len__(self):
+        return len(self.shards)
+
+    def __getitem__(self, number):
+        return self.shards.read(number).key
+
+
+def test_redirected_urls(local, server):
+    server.moved = {f"m{number}.tar": f"/shard-00000{number}.tar" for number in range(SHARDS)}
+    remote = ShardSet(f"{server.url}/m{{0..3}}.tar")
+    assert [sample.texts for sample in remote] == [sample.texts for sample in local]
+    assert remote.shards[0].remote.version.startswith("etag ")
+    server.cut_after["shard-000000.tar"], server.times["shard-000000.tar"] = 1000, 1
+    remote = ShardSet(f"{server.url}/m{{0..3}}.tar", cache=Cache(remote.cache.root / "other"))
+    assert remote.read(0).texts == local.read(0).texts
+
+
 def test_folders_that_cannot_be_listed(server, tmp_path):
+    with pytest.raises(RemoteError, match=r"\*\.tar: HTTP cannot list a folder; name tars by \{000\.\.041\}"):
+        ShardSet(f"{server.url}/*.tar")
     with pytest.raises(RemoteError, match=r"found no index.json in this folder; a tar's URL ends with \.tar"):
         ShardSet(f"{server.url}/gone")
     (tmp_path / "store" / "index.json").write_text('{"shards": []}')
@@ -247,9 +293,25 @@ def test_memory_through_fsspec(local, tmp_path):
     with pytest.raises(MissingObjectError, match="this pattern finds nothing"):
         ShardSet("memory://bucket/x*.tar")
     remote = ShardSet("memory://bucket", cache=Cache(tmp_path / "other"))
+    assert remote.read(3) == local.read(3)
     memory.pipe_file("/bucket/shard-000000.tar", b"changed")
     with pytest.raises(RemoteError, match=r"memory://bucket/shard-000000.tar: changed since it was indexed"):
         remote.read(0)
+    memory.store.clear()
+
+
+def test_file_systems_with_other_places_of_arguments(local, tmp_path, monkeypatch):
+    """That of s3 has a version where others have the start."""
+    memory = fsspec.filesystem("memory")
+    memory.store.clear()
+    for file in (tmp_path / "store").iterdir():
+        memory.pipe_file(f"/bucket/{file.name}", file.read_bytes())
+    read = type(memory).cat_file
+    monkeypatch.setattr(
+        type(memory), "cat_file", lambda own, path, version_id=None, start=None, end=None: read(own, path, start, end)
+    )
+    monkeypatch.setattr(objects_module, "FSSPEC_BLOCK", 1000)
+    assert list(ShardSet("memory://bucket")) == list(local)
     memory.store.clear()
 
 

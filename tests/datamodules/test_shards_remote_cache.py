@@ -140,6 +140,22 @@ def test_overload_is_waited_out(server, cache, status, caplog):
     assert caplog.text.count(f"/a.tar: HTTP {status}; trying again in") == 3
 
 
+def test_a_server_may_say_how_long_to_wait(server, monkeypatch):
+    pauses = []
+    monkeypatch.setattr(objects_module.time, "sleep", pauses.append)
+    server.retry_after = "7"
+    server.status["a.tar"], server.times["a.tar"] = 503, 2
+    assert find(server).size == SIZE
+    assert pauses.count(7.0) == 2
+
+
+def test_an_index_json_of_another_size(server, cache):
+    tar = find(server, sha256=True)
+    (server.folder / "a.tar").write_bytes(content_of(0, 1000))
+    with pytest.raises(RemoteError, match=r"/a.tar: found 1000 bytes, but its index.json says 3000000; upload"):
+        cache.fetch(tar)
+
+
 @pytest.mark.parametrize("size", [SIZE, SIZE - 5, SIZE + 5])
 def test_an_object_that_changed_since_it_was_found_is_an_error(server, cache, size):
     tar = find(server)
