@@ -124,6 +124,8 @@ def blame(address: str, annotation: Any, value: Any) -> tuple[str, Any, Any]:
                 raise ConfigurationError(f"{address}: needs {', '.join(lacking)}, which nothing sets")
             hints = get_type_hints(choice)
             parts = [(f"{address}.{name}", hints[name], entry) for name, entry in value.items()]
+        elif inspect.isclass(choice) and choice.__module__.startswith("interlingua.") and isinstance(value, dict):
+            check_arguments(address, choice, value)
         elif isinstance(value, dict) and len(kinds) == 2:
             parts = [(f"{address}.{name}", kinds[1], entry) for name, entry in value.items()]
         elif isinstance(value, list) and len(kinds) == 1:

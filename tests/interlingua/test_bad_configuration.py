@@ -69,6 +69,8 @@ def refused(answer, *words):
         ("data.sources.pictures.text.languages", "[xx]", ["'pictures'", "xx", "found: de, en, sw"]),
         ("data.sources.pictures.shards", "gone", ["gone", "no such shard"]),
         ("data.sources.pictures.image.size", "0", ["size: found 0"]),
+        ("data.sources.pictures.image.sise", "9", ["data.sources.pictures.image.sise: no such key", "'size'"]),
+        ("data.sources.pictures.image.size", "x", ["data.sources.pictures.image.size: found 'x', expected int"]),
         ("data.sources.other", "{shards: x, batch_size: 4, text: {}}", ["data.sources.other", "no pass"]),
         ("data.validation", "{othr: {shards: x, batch_size: 4, text: {}}}", ["data.validation.othr", "no pass"]),
     ],
