@@ -45,6 +45,7 @@ class Tokenizer:
     Attributes:
         vocabulary: Size and control ids, to be shaken hands on with the tower.
         languages: Codes in the order of their ids.
+        byte_pieces: bool `[size]`: the pieces that stand for one byte of a character that the vocabulary lacks.
         hash: Checksum over all that decides ids (model, normalisation, languages), for what is stored beside data.
 
     Raises:
@@ -71,6 +72,7 @@ class Tokenizer:
             )
         pieces = [self._processor.id_to_piece(piece) for piece in range(self.vocabulary.size)]
         values = [int(piece[3:5], 16) if self._processor.is_byte(number) else -1 for number, piece in enumerate(pieces)]
+        self.byte_pieces = np.array(values) >= 0
         self._find_words = WordFinder(pieces, values)
         self._silent = set(self.vocabulary.controls) - {self.vocabulary.unknown}
         self._language_ids = {code: number for number, code in enumerate(self.languages)}
@@ -107,6 +109,10 @@ class Tokenizer:
     def pieces(self, ids: Sequence[int]) -> list[str]:
         """Pieces as SentencePiece writes them, for people to look at."""
         return self._processor.id_to_piece(self._checked(ids))
+
+    def has_piece(self, piece: str) -> bool:
+        """Whether a string, such as a single character, is a piece of the vocabulary."""
+        return self._processor.piece_to_id(piece) != self.vocabulary.unknown
 
     def decode(self, ids: Sequence[int]) -> str:
         """Text of a sequence of ids; control tokens are left out.

@@ -294,3 +294,18 @@ def test_words_of_real_lines_in_every_language(data, tmp_path):
         # What is written without spaces falls apart into many words.
         unspaced = sum(map(is_unspaced, text))
         assert words[-1] + 1 >= unspaced / 8, text
+
+
+def test_tokens_are_counted_with_start_and_end_without_cutting_anything_else(tokenizer):
+    texts = ["a dog", "", " \u200b ", "ein Hund l\u00e4uft", "\U00010348"]
+    counts = tokenizer.encode(texts).counts
+    assert tokenizer.count_tokens(texts).tolist() == [counts[0] + 2, 0, 0, counts[3] + 2, counts[4] + 2]
+    assert tokenizer.count_tokens([]).shape == (0,)
+
+
+def test_characters_without_a_piece_are_spelt_in_byte_pieces(tokenizer):
+    assert tokenizer.byte_pieces.sum() == 256
+    assert tokenizer.has_piece("a")
+    assert not tokenizer.has_piece("\U00010348")
+    assert tokenizer.byte_pieces[tokenizer.encode(["a \U00010348"]).ids].sum() == 4
+    assert not tokenizer.byte_pieces[list(tokenizer.vocabulary.controls)].any()
