@@ -1,4 +1,4 @@
-"""`interlingua tokenizer`: train a tokenizer from shards or text files, and show what one does.
+"""Train a tokenizer from shards or text files.
 
 Languages differ in size by orders of magnitude, so lines are drawn by temperature, as XLM (arXiv:1901.07291, section 3.1)
 and XLM-R (arXiv:1911.02116, section 3.1) do: of N lines in all, language l gives N * n_l^a / sum_k n_k^a, where n_l are its
@@ -10,18 +10,15 @@ The same lines in the same order, options and release of SentencePiece give the 
 cores: the number of training threads is fixed, since the vocabulary depends on it.
 """
 
-import argparse
 import io
 import random
 import re
-import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 from ..modalities.normalization import normalize
 from ..modalities.tokenizer import MASK, Tokenizer, write_tokenizer
-from .arguments import OneLineParser
 from .shards.fields import check_language
 from .shards.lines import Lines
 
@@ -231,84 +228,3 @@ def read_shards(paths: Sequence[str], roles: Sequence[str], report: Callable[[st
         yield from ((text.language, text.text) for text in texts if not roles or text.role in roles)
     for kind, count in sorted(faults.items()):
         report(f"skipped {count} bad samples: {kind}")
-
-
-def show(tokenizer: Tokenizer, texts: Sequence[str], report: Callable[[str], None] = print) -> None:
-    """Print what a tokenizer is, and how it cuts texts."""
-    from ..modalities.normalization import POLICY
-
-    ids = tokenizer.vocabulary
-    report(f"{tokenizer.path}: {ids.size} pieces, hash {tokenizer.hash}")
-    report(f"ids: pad {ids.pad}, unknown {ids.unknown}, start {ids.start}, end {ids.end}, mask {ids.mask}")
-    report(f"normalisation: {POLICY}")
-    report(f"languages: {', '.join(f'{code} {number}' for number, code in enumerate(tokenizer.languages))}")
-    for text in texts:
-        found = tokenizer.encode([text])
-        words: dict[int, list[str]] = {}
-        for word, piece in zip(found.words.tolist(), tokenizer.pieces(found.ids.tolist()), strict=True):
-            words.setdefault(word, []).append(piece)
-        report(f"text: {tokenizer.normalize(text)}")
-        report(f"  ids: {' '.join(map(str, found.ids.tolist()))}")
-        report(f"  words: {' | '.join(' '.join(pieces) for pieces in words.values())}")
-
-
-def main(argv: list[str]) -> int:
-    """Run `interlingua tokenizer`; gives the exit status."""
-    options = _parser().parse_args(argv)
-    try:
-        if options.command == "show":
-            show(Tokenizer(options.file), options.text)
-        else:
-            _run_training(options)
-    except BrokenPipeError:
-        raise
-    except (ValueError, OSError) as error:
-        print(f"interlingua tokenizer {options.command}: {error}", file=sys.stderr)
-        return 1
-    return 0
-
-
-def _run_training(options: argparse.Namespace) -> None:
-    lines = read_shards(options.shards, options.roles, print) if options.shards else read_text_files(options.text)
-    train_tokenizer(
-        lines,
-        options.output,
-        options.size,
-        options.temperature,
-        options.languages,
-        options.limit_lines,
-        options.seed,
-        options.force,
-    )
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = OneLineParser(prog="interlingua tokenizer", description="Train a tokenizer, or show what one does.")
-    commands = parser.add_subparsers(dest="command", required=True)
-    train = commands.add_parser("train", help="train one from shards or text files")
-    sources = train.add_mutually_exclusive_group(required=True)
-    sources.add_argument("--shards", nargs="+", action="extend", metavar="PATH", help="shards to take all texts from")
-    sources.add_argument("--text", nargs="+", action="extend", metavar="LANG=FILE", help="text files, UTF-8, one text a line")
-    train.add_argument("--output", required=True, metavar="NAME.model", help="NAME.json is written beside it")
-    train.add_argument("--size", type=int, default=8000, help="pieces, control tokens and bytes included (default: 8000)")
-    train.add_argument(
-        "--temperature",
-        type=float,
-        default=0.7,
-        help="exponent of a language's lines in its share: 1 as the data are, 0 all alike (default: 0.7)",
-    )
-    train.add_argument("--languages", type=_split, metavar="en,de", help="codes in the order of their ids (default: sorted)")
-    train.add_argument(
-        "--roles", type=_split, default=[], metavar="ROLE,ROLE", help="use only texts of these roles (default: all)"
-    )
-    train.add_argument("--limit-lines", type=int, default=2_000_000, metavar="N", help="lines drawn at most (default: 2000000)")
-    train.add_argument("--seed", type=int, default=0, help="decides which lines are drawn (default: 0)")
-    train.add_argument("--force", action="store_true", help="write over an existing tokenizer")
-    inspect = commands.add_parser("show", help="print size, ids, languages, normalisation and hash")
-    inspect.add_argument("file", metavar="NAME.model")
-    inspect.add_argument("--text", nargs="+", default=[], metavar="TEXT", help="texts to be cut into pieces and words")
-    return parser
-
-
-def _split(codes: str) -> list[str]:
-    return [code.strip() for code in codes.split(",")]

@@ -1,0 +1,147 @@
+"""`interlingua tokenizer`: train a tokenizer, check that it fits data and encoder, show what it does."""
+
+import argparse
+import sys
+from typing import Any
+
+from .configuration import ConfigurationError
+from .datamodules.arguments import OneLineParser
+
+PROGRAM = "interlingua tokenizer"
+
+
+def main(argv: list[str]) -> int:
+    """Run one command.
+
+    Args:
+        argv: What stands behind `interlingua tokenizer`.
+
+    Returns:
+        Exit status: 0 well, 1 a tokenizer not fit, 2 wrong use or wrong input (one line on standard error says what).
+    """
+    options = _parser().parse_args(argv)
+    try:
+        return options.run(options)
+    except BrokenPipeError:
+        raise
+    except (ValueError, OSError, ConfigurationError) as error:
+        print(f"{PROGRAM} {options.command}: {error}", file=sys.stderr)
+        return 2
+
+
+def _train(options: argparse.Namespace) -> int:
+    from .datamodules.train_tokenizer import read_shards, read_text_files, train_tokenizer
+
+    train_tokenizer(
+        read_shards(options.shards, options.roles or [], print) if options.shards else read_text_files(options.text),
+        options.output,
+        options.size,
+        options.temperature,
+        options.languages,
+        options.limit_lines,
+        options.seed,
+        options.force,
+    )
+    return 0
+
+
+def _show(options: argparse.Namespace) -> int:
+    from .modalities.normalization import POLICY
+    from .modalities.tokenizer import Tokenizer
+
+    tokenizer = Tokenizer(options.file)
+    ids = tokenizer.vocabulary
+    print(f"{tokenizer.path}: {ids.size} pieces, hash {tokenizer.hash}")
+    print(f"ids: pad {ids.pad}, unknown {ids.unknown}, start {ids.start}, end {ids.end}, mask {ids.mask}")
+    print(f"normalisation: {POLICY}")
+    print(f"languages: {', '.join(f'{code} {number}' for number, code in enumerate(tokenizer.languages))}")
+    for text in options.text:
+        found = tokenizer.encode([text])
+        words: dict[int, list[str]] = {}
+        for word, piece in zip(found.words.tolist(), tokenizer.pieces(found.ids.tolist()), strict=True):
+            words.setdefault(word, []).append(piece)
+        print(f"text: {tokenizer.normalize(text)}")
+        print(f"  ids: {' '.join(map(str, found.ids.tolist()))}")
+        print(f"  words: {' | '.join(' '.join(pieces) for pieces in words.values())}")
+    return 0
+
+
+def _check(options: argparse.Namespace) -> int:
+    from .tokenizer_check import check
+
+    return check(options)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = OneLineParser(
+        prog=PROGRAM, description="Train a tokenizer, check that one fits data and encoder, show what one does."
+    )
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    _add_train(commands)
+    _add_check(commands)
+    inspect = commands.add_parser("show", help="print size, ids, languages, normalisation and hash")
+    inspect.set_defaults(run=_show)
+    inspect.add_argument("file", metavar="NAME.model")
+    inspect.add_argument("--text", nargs="+", default=[], metavar="TEXT", help="texts to be cut into pieces and words")
+    return parser
+
+
+def _add_train(commands: Any) -> None:
+    train = commands.add_parser("train", help="train one from shards or text files")
+    train.set_defaults(run=_train)
+    sources = train.add_mutually_exclusive_group(required=True)
+    sources.add_argument("--shards", nargs="+", action="extend", metavar="PATH", help="shards to take all texts from")
+    sources.add_argument("--text", nargs="+", action="extend", metavar="LANG=FILE", help="text files, UTF-8, one text a line")
+    train.add_argument("--output", required=True, metavar="NAME.model", help="NAME.json is written beside it")
+    train.add_argument("--size", type=int, default=8000, help="pieces, control tokens and bytes included (default: 8000)")
+    train.add_argument(
+        "--temperature",
+        type=float,
+        default=0.7,
+        help="exponent of a language's lines in its share: 1 as the data are, 0 all alike (default: 0.7)",
+    )
+    train.add_argument("--languages", type=_split, metavar="en,de", help="codes in the order of their ids (default: sorted)")
+    _add_roles(train)
+    train.add_argument("--limit-lines", type=int, default=2_000_000, metavar="N", help="lines drawn at most (default: 2000000)")
+    train.add_argument("--seed", type=int, default=0, help="decides which lines are drawn (default: 0)")
+    train.add_argument("--force", action="store_true", help="write over an existing tokenizer")
+
+
+def _add_check(commands: Any) -> None:
+    what = "what it makes of each language's texts, and whether an encoder can read it. Exit status 1 if not fit"
+    check = commands.add_parser(
+        "check",
+        help=what,
+        description=f"Check a tokenizer: {what}.",
+        epilog=f"examples:\n  {PROGRAM} check data/tokenizer.model --shards data/names\n"
+        f"  {PROGRAM} check data/tokenizer.model --shards data/names --encoder runs/mine/checkpoints/last.ckpt --json",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    check.set_defaults(run=_check)
+    check.add_argument("file", metavar="NAME.model")
+    check.add_argument("--shards", nargs="+", action="extend", required=True, metavar="PATH", help="tars, patterns, or folders")
+    check.add_argument("--encoder", metavar="FILE", help="a configuration (.yaml) or a checkpoint (.ckpt) with the encoder")
+    check.add_argument(
+        "--max-tokens",
+        type=int,
+        metavar="N",
+        help="longest text (default: what --encoder or its data say, else 512)",
+    )
+    check.add_argument("--languages", type=_split, metavar="en,de", help="check only texts in these (default: all)")
+    _add_roles(check)
+    check.add_argument(
+        "--limit-texts",
+        type=int,
+        default=20_000,
+        metavar="N",
+        help="texts read of a language, evenly spread (default: 20000)",
+    )
+    check.add_argument("--json", action="store_true", help="print the report as JSON")
+
+
+def _add_roles(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--roles", type=_split, metavar="ROLE,ROLE", help="use only texts of these roles (default: all)")
+
+
+def _split(codes: str) -> list[str]:
+    return [code.strip() for code in codes.split(",")]
