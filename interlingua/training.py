@@ -109,7 +109,7 @@ def tell_interrupted(command: str, interrupted: BaseException) -> int:
     """Say on one rank what was saved; the status of the others is 0, since Lightning kills the first where one fails."""
     from lightning.pytorch.utilities import rank_zero_only
 
-    if rank_zero_only.rank != 0:
+    if rank_zero_only.rank != 0:  # type: ignore[attr-defined]  # set by Lightning
         return 0
     print(f"interlingua {command}: {str(interrupted) or 'interrupted'}", file=sys.stderr)
     return 130
