@@ -1,4 +1,6 @@
-"""What shards are written from: folders, CSV and JSONL of captions and pictures (parallel text: `parallel.py`).
+"""What shards are written from: folders, CSV and JSONL of captions and pictures.
+
+Parallel text stands in `parallel.py`, documents in `documents.py`.
 
 Every source is a generator of `Record`. What can be skipped is counted by kind in the `skipped` that it is given; what
 cannot be meant raises ValueError with the file, the line, the column, and the fix. Texts may be gzipped (`.gz`).
@@ -14,7 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ..sample import BadSampleError, Caption
+from ..sample import Alignment, BadSampleError, Caption
 from .fields import PICTURES, FieldMap, TextField, check_language, is_blank, read_texts, require_characters
 from .lines import Lines
 
@@ -30,6 +32,8 @@ class Record(NamedTuple):
     texts: tuple[Caption, ...]
     item: str | int | None = None
     image: Path | None = None
+    document: bool = False
+    alignments: tuple[Alignment, ...] = ()
 
 
 def read_folder(folder: Path, language: str, skipped: Counter[str]) -> Iterator[Record]:
@@ -122,7 +126,7 @@ def read_jsonl(file: Path, language: str, pictures: Path | None, skipped: Counte
                 skipped["blank line"] += 1
                 continue
             where = f"{file}, line {number}"
-            record = _parse_line(line, where)
+            record = parse_line(line, where)
             texts = _read_line(record, language, where)
             captions = tuple(caption for caption in texts if not is_blank(caption.text))
             skipped.update(_unread(record))
@@ -130,7 +134,7 @@ def read_jsonl(file: Path, language: str, pictures: Path | None, skipped: Counte
             if not captions or ("src" in record and len(captions) < 2):
                 continue
             image = _find_picture(record.get("image"), pictures or file.parent, f"{where}, field image")
-            yield Record(captions, _read_identity(record, where), image)
+            yield Record(captions, read_identity(record, where), image)
 
 
 def _decode_name(path: Path) -> str:
@@ -179,7 +183,12 @@ def _csv_faults(lines: Lines) -> Iterator[None]:
         ) from None
 
 
-def _parse_line(line: str, where: str) -> Mapping[str, Any]:
+def parse_line(line: str, where: str) -> Mapping[str, Any]:
+    """The object of a line.
+
+    Raises:
+        ValueError: It is not JSON, not an object, or holds half of a surrogate pair.
+    """
     try:
         record = json.loads(line)
     except (ValueError, RecursionError) as error:
@@ -226,7 +235,12 @@ def _listed(value: Any) -> list[Any]:
     return value if isinstance(value, list) else [value]
 
 
-def _read_identity(record: Mapping[str, Any], where: str) -> str | int | None:
+def read_identity(record: Mapping[str, Any], where: str) -> str | int | None:
+    """The item of a line, else its picture.
+
+    Raises:
+        ValueError: The item is neither a text nor a whole number.
+    """
     item = record.get("item")
     if isinstance(item, bool) or not isinstance(item, str | int | None):
         raise ValueError(f"{where}, field item: found {json.dumps(item)[:80]}, expected a text or a whole number")

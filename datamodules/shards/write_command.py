@@ -1,12 +1,14 @@
-"""`interlingua shards write`: shards from pictures with captions, or from parallel text."""
+"""`interlingua shards write`: shards from pictures with captions, parallel text, or documents."""
 
 import argparse
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
+from .align_command import add_align
 from .fields import check_language
 from .parsing import PROGRAM, add_command
 from .sources import Record, read_csv, read_folder, read_jsonl
@@ -38,7 +40,15 @@ def _write_records(records: Iterator[Record], arguments: argparse.Namespace, ski
             image = None if record.image is None else record.image.read_bytes()
             extension = "" if record.image is None else record.image.suffix[1:]
             try:
-                writer.write(f"{written:09d}", record.texts, record.item, image, image_extension=extension)
+                writer.write(
+                    f"{written:09d}",
+                    record.texts,
+                    record.item,
+                    image,
+                    image_extension=extension,
+                    document=record.document,
+                    alignments=record.alignments,
+                )
             except BadImageError as error:
                 skipped[kind := f"picture that cannot be decoded ({error.kind})"] += 1
                 if skipped[kind] <= TOLD_PER_KIND:
@@ -68,8 +78,20 @@ def _from_jsonl(arguments: argparse.Namespace, skipped: Counter[str]) -> Iterato
 
 def _from_moses(arguments: argparse.Namespace, skipped: Counter[str]) -> Iterator[Record]:
     from .parallel import read_moses
+    from .pharaoh import Reading
 
-    return read_moses(arguments.sources, arguments.languages, skipped)
+    reading = Reading(arguments.alignment_base, arguments.alignment_order == "target-source")
+    return read_moses(arguments.sources, arguments.languages, skipped, arguments.alignments, reading)
+
+
+def _from_documents(arguments: argparse.Namespace, skipped: Counter[str]) -> Iterator[Record]:
+    from .documents import read_documents
+
+    if arguments.max_sentences < 1:
+        raise ValueError(f"--max-sentences: expected 1 or more, found {arguments.max_sentences}")
+    return chain.from_iterable(
+        read_documents(file, arguments.language, arguments.max_sentences, skipped) for file in arguments.sources
+    )
 
 
 def _from_tsv(arguments: argparse.Namespace, skipped: Counter[str]) -> Iterator[Record]:
@@ -91,12 +113,13 @@ def _write_quickstart(arguments: argparse.Namespace) -> int:
 
 
 def add_write(commands: Any) -> None:
-    """The command `write`, a sub-command a source."""
+    """The commands that write shards: `write`, a sub-command a source, and `align`."""
+    add_align(commands)
     write = add_command(
         commands,
         "write",
         None,
-        "Write shards from pictures with captions, or from parallel text.",
+        "Write shards from pictures with captions, from parallel text, or from documents.",
         f"examples:\n  {PROGRAM} write folder photos data/train --language en\n"
         f"  {PROGRAM} write moses news.en news.de data/parallel\n"
         f"each source has its own help: {PROGRAM} write csv --help",
@@ -124,9 +147,21 @@ def add_write(commands: Any) -> None:
         "or parallel text: src, tgt, src_lang, tgt_lang.",
         "captions.jsonl.gz data/train --language en",
     )
-    for parser in (folder, table, lines):
+    documents = _source(
+        sources,
+        "documents",
+        _from_documents,
+        "Documents with their sentences in order: text files with a sentence a line and a blank line between documents, or "
+        "JSON lines (.jsonl) with sentences (a list), and optionally language, item. A sample is a document.",
+        "wiki.en.txt.gz data/wiki --language en",
+        "+",
+    )
+    documents.add_argument(
+        "--max-sentences", type=int, default=512, metavar="N", help="longer documents become several (default: %(default)s)"
+    )
+    for parser in (folder, table, lines, documents):
         parser.add_argument(
-            "--language", default="und", metavar="CODE", type=_language, help="of captions that do not say (default: und)"
+            "--language", default="und", metavar="CODE", type=_language, help="of texts that do not say (default: und)"
         )
     for parser in (table, lines):
         parser.add_argument(
@@ -144,6 +179,24 @@ def add_write(commands: Any) -> None:
     )
     moses.add_argument(
         "--languages", nargs="+", action="extend", default=[], metavar="CODE", help="of the files (default: extensions)"
+    )
+    moses.add_argument(
+        "--alignments",
+        nargs="+",
+        type=Path,
+        default=[],
+        metavar="FILE",
+        help="Pharaoh files (0-0 1-2 ...; 1?2 or 1p2 for a possible pair): words of the first text with words of the second, "
+        "with the third, ...; words are counted between spaces",
+    )
+    moses.add_argument(
+        "--alignment-base", type=int, choices=(0, 1), default=0, help="number of the first word (default: %(default)s)"
+    )
+    moses.add_argument(
+        "--alignment-order",
+        choices=("source-target", "target-source"),
+        default="source-target",
+        help="which number of a pair is of the first text (default: %(default)s)",
     )
     tabs.add_argument(
         "--languages", nargs="+", action="extend", default=[], metavar="CODE", help="of the columns (default: first line)"

@@ -215,10 +215,10 @@ def test_error_rate_on_sentences_aligned_by_hand(german):
 def dice(corpus, sources):
     """For each source type the target type that shares its sentences best (Dice), by counting alone."""
     (types, start, _), (target_types, target_start, words) = corpus
-    stands = [
-        np.unique(np.stack([np.repeat(np.arange(len(begin) - 1), np.diff(begin)), own]), axis=1)
-        for own, begin in ((types, start), (target_types, target_start))
-    ]
+    stands = []
+    for own, begin in ((types, start), (target_types, target_start)):
+        sentence = np.repeat(np.arange(len(begin) - 1), np.diff(begin))
+        stands.append(np.divmod(np.array(sorted({*(sentence << 32 | own).tolist()})), 1 << 32))
     everywhere = np.bincount(stands[1][1], minlength=len(words))
     best = []
     for source in sources:
@@ -242,7 +242,8 @@ def test_words_of_a_lexicon_that_was_never_seen(data, german):
         word: [numbers[0].get(word, -1) << 32 | numbers[1][other] for other in others if other in numbers[1]]
         for word, others in gold.items()
     }
-    tried = [word for word in gold if np.isin(keys[word], model.pairs).any()]  # both stand in one sentence pair, once at least
+    seen = set(model.pairs.tolist())
+    tried = [word for word in gold if not seen.isdisjoint(keys[word])]  # both stand in one sentence pair, once at least
     right = sum(model.translate(word)[0][0] in gold[word] for word in tried)
     counted = sum(map(set.__contains__, map(gold.get, tried), dice(corpus, [numbers[0][word] for word in tried])))
     assert len(tried) > 30
