@@ -93,7 +93,9 @@ def compare(report: TokenizerReport, tokenizer: Tokenizer, card: EncoderCard, fi
         return
     try:
         check_agreement(card.encoder, tokenizer, SimpleNamespace(max_tokens=report.max_tokens))
-        report.notes.append(f"{file}: its encoder has the same number of pieces, the same ids, and room for the longest text")
+        report.notes.append(
+            f"{file}: its encoder has the same number of pieces, the same ids, and room for {report.max_tokens} tokens"
+        )
     except ValueError as error:
         report.problems.append(f"{file}: {error}")
     if card.tokenizer is None:

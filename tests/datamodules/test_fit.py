@@ -6,6 +6,7 @@ import time
 
 import numpy as np
 import pytest
+from trained import small_tokenizer
 
 from interlingua.datamodules.fit import fit_rows
 
@@ -31,10 +32,10 @@ def first_fit(lengths, capacity: int) -> int:
 
 
 def real_lengths(data, count: int) -> np.ndarray:
-    """Words and characters of real sentences stand for tokens: a spread as of pieces, without a tokenizer."""
+    """Tokens of real sentences."""
     with gzip.open(data / "parallel.jsonl.gz", "rt", encoding="utf-8") as file:
         texts = [json.loads(line)["src"] for _, line in zip(range(count), file, strict=False)]
-    return np.array([2 + len(text.split()) + len(text) // 12 for text in texts])
+    return small_tokenizer(data).count_tokens(texts)
 
 
 @pytest.mark.parametrize("seed", range(40))

@@ -190,7 +190,7 @@ def test_check_prints_a_table_and_fits(checked, tmp_path, capsys):
         english = next(line.split() for line in lines if line.startswith("en "))
         assert english[4:7] == ["0", "0", "100%"]
         assert lines[-1] == "fit"
-        assert f"{file}: its encoder has the same number of pieces, the same ids, and room for the longest text" in lines[-2]
+        assert f"{file}: its encoder has the same number of pieces, the same ids, and room for 64 tokens" in lines[-2]
 
 
 def test_check_prints_json(checked, capsys):
