@@ -18,17 +18,26 @@ from pathlib import Path
 import torch
 
 
-def interleave(contenders: Mapping[str, Callable[[], None]], rounds: int) -> dict[str, list[float]]:
-    """CPU seconds of each contender in each round, after one unmeasured call of each."""
+def cpu_seconds() -> float:
+    """CPU time of this process and of the workers that it has seen end."""
+    return sum(
+        usage.ru_utime + usage.ru_stime for usage in map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    )
+
+
+def interleave(
+    contenders: Mapping[str, Callable[[], None]], rounds: int, clock: Callable[[], float] = time.process_time
+) -> dict[str, list[float]]:
+    """Seconds of the clock that each contender takes in each round, after one unmeasured call of each."""
     for run in contenders.values():
         run()
     seconds: dict[str, list[float]] = {name: [] for name in contenders}
     for number in range(rounds):
         names = list(contenders)
         for name in names if number % 2 == 0 else reversed(names):
-            start = time.process_time()
+            start = clock()
             contenders[name]()
-            seconds[name].append(time.process_time() - start)
+            seconds[name].append(clock() - start)
             print(f"  round {number + 1} of {rounds}: {name} {seconds[name][-1]:.2f} s", file=sys.stderr)
     return seconds
 
