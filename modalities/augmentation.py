@@ -65,7 +65,9 @@ class ImageTransform:
             mirror: Training: probability of a mirror image. It falsifies every caption with left, right or letters in
                 it: only for data without such captions. Boxes must follow (`move_boxes`).
             fill: Grey level outside of the picture; white, as behind transparent pictures.
-            scaled: Whether `read` decodes a JPEG at 1/2, 1/4 or 1/8 of its size where that leaves at least `size` pixels.
+            scaled: Whether `read` decodes a JPEG at 1/2, 1/4 or 1/8 of its size where that leaves at least `size` pixels:
+                faster, and not the same. Between 1/2 and `size` the mean difference is 3 grey levels of 255 (noise like
+                photographs, 640 x 480 to 224; largest 55) to 4 (small sharp drawings and photographs; worst picture 13).
         """
         if size < 1:
             raise ValueError(f"size: found {size}, expected a number of pixels of 1 or more")
