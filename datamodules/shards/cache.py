@@ -2,6 +2,7 @@
 
     tars/DIGEST/NAME.tar                  whole, of one URL in one version; its time of change is that of its last opening
     tars/DIGEST/NAME.tar.BYTES.partial    on its way; what a killed process leaves is gone on with
+    bytes                                 how many are kept at most, so that few fetches need look at all that is there
     tars/DIGEST/lock                      held by who fetches or evicts; all others wait, then read what was fetched
     indexes/DIGEST/NAME.tar.index         kept without limit: small, and what spares fetching a tar to know it
 
@@ -10,6 +11,7 @@ Readers hold a shared lock on the tar itself: what is in use is not evicted. All
 
 import fcntl
 import logging
+import math
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -125,18 +127,10 @@ class Cache:
         place = self.place(tar)
         partial = place.with_name(f"{tar.name}.{tar.size}.partial")
         with locked(self.root / "lock"):
-            entries = [entry for entry in _list(self.root / "tars") if entry.folder != str(place.parent)]
-            total = tar.size + sum(entry.size for entry in entries)
-            for entry in sorted(entries):
-                if total > self.limit and _evict(Path(entry.folder)):
-                    total -= entry.size
-            if total > self.limit and self.root not in _warned:
-                _warned.add(self.root)
-                log.warning(
-                    "cache %s: shards in use at once need %.3g GB, more than its limit of %.3g; allow more gigabytes, or read "
-                    "fewer shards at once",
-                    *(self.root, total / 1e9, self.gigabytes),
-                )
+            total = _read_number(self.root / "bytes") + tar.size
+            if total > self.limit:
+                total = self._evict_for(tar, place.parent)
+            (self.root / "bytes").write_text(f"{total}\n")
             partial.touch()
         try:
             yield partial
@@ -149,6 +143,34 @@ class Cache:
         finally:
             if partial.exists() and not partial.stat().st_size:  # it would keep its room reserved
                 partial.unlink()
+
+    def _evict_for(self, tar: RemoteTar, folder: Path) -> int:
+        """Evict until a shard fits.
+
+        Returns:
+            Bytes that the cache will hold with it.
+        """
+        entries = [entry for entry in _list(self.root / "tars") if entry.folder != str(folder)]
+        total = tar.size + sum(entry.size for entry in entries)
+        for entry in sorted(entries):
+            if total > self.limit and _evict(Path(entry.folder)):
+                total -= entry.size
+        if total > self.limit and self.root not in _warned:
+            _warned.add(self.root)
+            log.warning(
+                "cache %s: shards in use at once need %.3g GB, more than its limit of %.3g; allow more gigabytes, or read "
+                "fewer shards at once",
+                *(self.root, total / 1e9, self.gigabytes),
+            )
+        return total
+
+
+def _read_number(file: Path) -> int | float:
+    """What a file says; without end where it says nothing."""
+    try:
+        return int(file.read_text())
+    except (FileNotFoundError, ValueError):
+        return math.inf
 
 
 def _list(folder: Path) -> Iterator[_Entry]:

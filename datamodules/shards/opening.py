@@ -41,6 +41,7 @@ class OpenShards:
         self.shards, self.cache = shards, cache
         self.descriptors: OrderedDict[int, int] = OrderedDict()
         self._indexes: OrderedDict[int, Index] = OrderedDict()
+        self._checked: set[int] = set()
         self._coming: deque[RemoteTar] = deque()
         self._fetcher: Thread | None = None
 
@@ -113,11 +114,13 @@ class OpenShards:
             raise
         except OSError as error:
             raise RemoteError(f"{self.cache.root}: cannot keep {show(tar.url)} ({error}); name another cache") from error
-        try:
-            check_index(self.index(shard), descriptor, tar)
-        except BaseException:
-            os.close(descriptor)
-            raise
+        if shard not in self._checked:
+            try:
+                check_index(self.index(shard), descriptor, tar)
+            except BaseException:
+                os.close(descriptor)
+                raise
+            self._checked.add(shard)
         return descriptor
 
     def _fetch_coming(self) -> None:

@@ -288,6 +288,9 @@ def test_the_shards_unused_for_longest_make_room(server, cache):
     assert len(list(Path(cache.folder, "tars").iterdir())) == 3
     assert fetch(small, tars[1]) == content_of(1, 1_000_000)
     assert names(small) == ["0.tar", "1.tar", "3.tar"]
+    Path(cache.folder, "bytes").write_text("lost")
+    small.fetch(tars[2])
+    assert names(small) == ["1.tar", "2.tar", "3.tar"]
 
 
 def test_what_is_in_use_stays(server, cache, caplog):
