@@ -15,7 +15,7 @@ import fsspec
 import pytest
 from loopback import serve
 from small_shards import record, write_tar
-from torch.utils.data import DataLoader
+from torch._utils import ExceptionWrapper
 
 from interlingua.datamodules.sample import Caption
 from interlingua.datamodules.shards import FieldMap, ShardSet, ShardWriter, TextField
@@ -220,24 +220,18 @@ def test_certificates_are_not_tried_again(server, monkeypatch):
 
 
 def test_an_error_in_a_worker_names_the_url(server):
+    """It comes to the main process as a loader brings it: pickled, and raised anew with more words."""
     remote = ShardSet(server.url)
     server.status["shard-000001.tar"] = 404
-    loader = DataLoader(Numbered(remote), batch_size=None, sampler=[0, 3], num_workers=1)
+    with pytest.raises(RemoteError):
+        try:
+            remote.read(3)
+        except RemoteError as error:
+            assert pickle.loads(pickle.dumps(error)).args == error.args
+            brought = ExceptionWrapper(sys.exc_info(), "in a worker")
+            raise
     with pytest.raises(RemoteError, match=rf"{server.url}/shard-000001\.tar: not found"):
-        list(loader)
-
-
-class Numbered:
-    """Keys of samples by number, as a map-style dataset."""
-
-    def __init__(self, shards):
-        self.shards = shards
-
-    def __len__(self):
-        return len(self.shards)
-
-    def __getitem__(self, number):
-        return self.shards.read(number).key
+        brought.reraise()
 
 
 def test_redirected_urls(local, server):
