@@ -223,13 +223,10 @@ def test_an_error_in_a_worker_names_the_url(server):
     """It comes to the main process as a loader brings it: pickled, and raised anew with more words."""
     remote = ShardSet(server.url)
     server.status["shard-000001.tar"] = 404
-    with pytest.raises(RemoteError):
-        try:
-            remote.read(3)
-        except RemoteError as error:
-            assert pickle.loads(pickle.dumps(error)).args == error.args
-            brought = ExceptionWrapper(sys.exc_info(), "in a worker")
-            raise
+    with pytest.raises(RemoteError) as error:
+        remote.read(3)
+    assert pickle.loads(pickle.dumps(error.value)).args == error.value.args
+    brought = ExceptionWrapper((error.type, error.value, error.tb), "in a worker")
     with pytest.raises(RemoteError, match=rf"{server.url}/shard-000001\.tar: not found"):
         brought.reraise()
 
