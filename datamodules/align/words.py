@@ -39,6 +39,38 @@ class Words(NamedTuple):
         return [words[cuts[text] : cuts[text + 1]] for text in range(len(self.counts))]
 
 
+class _Characters:
+    """Finds words of characters, each a piece; what it has seen once it need not look at again."""
+
+    def __init__(self) -> None:
+        self.ids = {_OPENS + ord("a"): 0}
+        self.finder = WordFinder([SPACE + "a"], [-1])
+
+    def number(self, keys: np.ndarray, counts: np.ndarray) -> np.ndarray:
+        """Words of texts, one text after the other.
+
+        Args:
+            keys: Code point of each character, `_OPENS` added where it follows a space.
+            counts: Characters of each text.
+        """
+        if not len(keys):
+            return np.zeros(0, np.int64)
+        distinct, inverse = np.unique(keys, return_inverse=True)
+        if new := [key for key in distinct.tolist() if key not in self.ids]:
+            self._learn(new)
+        ids = np.array([self.ids[key] for key in distinct.tolist()], np.int64)
+        return self.finder(ids[inverse], counts)
+
+    def _learn(self, keys: list[int]) -> None:
+        self.ids.update({key: len(self.ids) + place for place, key in enumerate(keys)})
+        more = WordFinder([SPACE * (key >= _OPENS) + chr(key % _OPENS) for key in keys], [-1] * len(keys))
+        for table, values in vars(more).items():
+            setattr(self.finder, table, np.concatenate([getattr(self.finder, table), values]))
+
+
+_CHARACTERS = _Characters()
+
+
 def find_words(texts: Sequence[str]) -> Words:
     """Number the words of texts as alignments count them: no tokenizer is needed."""
     normal = [normalize(text) for text in texts]
@@ -47,10 +79,8 @@ def find_words(texts: Sequence[str]) -> Words:
     inside = codes != ord(" ")
     opens = np.zeros(len(codes), bool)
     opens[1:] = ~inside[:-1]
-    keys, ids = np.unique((codes + opens * _OPENS)[inside], return_inverse=True)
-    pieces = [SPACE * (key >= _OPENS) + chr(key % _OPENS) for key in keys.tolist()]
     counts = np.array([len(text) - text.count(" ") for text in normal], np.int64)
-    number = WordFinder(pieces, [-1] * len(pieces))(ids.astype(np.int64), counts) if len(ids) else np.zeros(0, np.int64)
+    number = _CHARACTERS.number((codes + opens * _OPENS)[inside], counts)
     return Words(whole.replace(" ", ""), number, counts)
 
 
