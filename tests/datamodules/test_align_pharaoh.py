@@ -6,6 +6,8 @@ import pytest
 
 from interlingua.datamodules.align.words import split_words
 from interlingua.datamodules.sample import Alignment
+from interlingua.datamodules.shards import ShardSet
+from interlingua.datamodules.shards.command import main
 from interlingua.datamodules.shards.parallel import read_moses
 from interlingua.datamodules.shards.pharaoh import Reading, UnusableError, read_pairs, split_tokens
 
@@ -90,3 +92,16 @@ def test_faults_of_one_kind_are_counted_together(tmp_path):
     skipped = Counter()
     assert len(list(read_moses(files, [], skipped, [links]))) == 5
     assert +skipped == Counter({f"alignment of a word that is not there (first: {links}, line 2)": 3})
+
+
+def test_command_with_alignments(tmp_path, capsys):
+    put(tmp_path / "n.en", "a red dog\nthe cat\n")
+    put(tmp_path / "n.de", "ein roter Hund\ndie Katze\n")
+    links = put(tmp_path / "links", "3-2 1-1\n9-9\n")
+    options = ["--alignments", str(links), "--alignment-base", "1", "--alignment-order", "target-source"]
+    sources = [str(tmp_path / "n.en"), str(tmp_path / "n.de")]
+    assert main(["write", "moses", *sources, str(tmp_path / "out"), *options]) == 0
+    assert "alignment of a word that is not there" in capsys.readouterr().err
+    first, second = ShardSet(str(tmp_path / "out"))
+    assert first.alignments == (Alignment(0, 1, ((0, 0), (1, 2))),)
+    assert second.alignments == ()

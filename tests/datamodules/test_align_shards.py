@@ -211,6 +211,18 @@ def test_which_texts_translate_each_other(tmp_path):
     assert pairs([("en", "x"), ("fr", "y")]) == []
 
 
+def test_texts_that_are_no_sentences_are_not_aligned(tmp_path):
+    with ShardWriter(tmp_path / "in") as writer:
+        writer.write("short", TEXTS)
+        writer.write("long", [Caption("en", "a " * 401), Caption("de", "ein")])
+    done, skipped = align_shards(str(tmp_path / "in"), tmp_path / "out", ["en", "de", "zh"], "intersection")
+    assert [(one.languages, one.pairs) for one in done] == [(("en", "de"), 1), (("en", "zh"), 1)]
+    assert +skipped == Counter({"pair of texts in en and de of more than 400 words": 1})
+    first, second = ShardSet(str(tmp_path / "out"))
+    assert [set(alignment[:2]) for alignment in first.alignments] == [{0, 1}, {0, 2}]
+    assert second.alignments == ()
+
+
 def test_what_align_refuses(tmp_path, capsys):
     for name in ("a", "b"):
         with ShardWriter(tmp_path / name) as writer:
