@@ -5,8 +5,8 @@ from jaxtyping import Int64, Integer
 
 from .fit import fit_rows
 
-GRADE = 1.1
-"""Lengths within a factor of this count as alike; rows of one bucket meet in random order."""
+GRADES = (1.1, 1.2)
+"""Lengths within such a factor count as alike; rows of one bucket meet in random order."""
 
 
 def cut_buckets(
@@ -15,12 +15,23 @@ def cut_buckets(
     """Rows of each micro-batch, none of which takes more than `budget` slots; micro-batches in random order.
 
     Args:
-        lengths: Tokens of the row's texts (its text, and its translation where there is one), as they will be read.
+        lengths: Tokens of the row's text, and of its translation where there is one, as they will be read.
         budget: Rows times the longest text, summed over the texts.
         chance: A random number for each row.
     """
-    grades = np.ceil(np.log(np.maximum(lengths, 1)) / np.log(GRADE)).astype(np.int64)
-    order = np.lexsort((chance, *grades.T[1:], grades[:, 0]))
+    orders = [_sort(lengths, grade, chance) for grade in GRADES[: lengths.shape[1]]]  # wider buckets suit few pairs
+    batches = min((_cut(lengths, order, budget) for order in orders), key=len)
+    return [batches[place] for place in np.argsort([chance[batch[0]] for batch in batches], kind="stable")]
+
+
+def _sort(lengths: np.ndarray, grade: float, chance: np.ndarray) -> np.ndarray:
+    """Rows by the bucket of the text, then up and down by that of the translation, so that neighbours are always alike."""
+    first = np.ceil(np.log(np.maximum(lengths[:, 0], 1)) / np.log(grade)).astype(np.int64)
+    second = np.ceil(np.log(np.maximum(lengths[:, -1], 1)) / np.log(GRADES[0])).astype(np.int64)
+    return np.lexsort((chance, np.where(first % 2, -second, second), first))
+
+
+def _cut(lengths: np.ndarray, order: np.ndarray, budget: int) -> list[np.ndarray]:
     lengths = lengths[order]
     batches, start = [], 0
     while start < len(order):
@@ -30,7 +41,7 @@ def cut_buckets(
         count = len(fits) if fits.all() else max(1, int(np.argmin(fits)))
         batches.append(order[start : start + count])
         start += count
-    return [batches[place] for place in np.argsort([chance[batch[0]] for batch in batches], kind="stable")]
+    return batches
 
 
 def cut_packed(

@@ -6,13 +6,13 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 import torch
-from jaxtyping import Float64, Int64
+from jaxtyping import Float64, Int64, Shaped
 from torch import Tensor
 
 from ..modalities.chance import chance, salt, uniform
 from .choosing import Chooser
 from .order import Units, draw
-from .turns import Turns
+from .turns import TURNS, Turns
 
 TEXT = salt("text")
 
@@ -47,9 +47,9 @@ class Sampling:
         max_epochs: How often a language may be gone through in all; its share then goes to the others. None: no limit.
     """
 
-    exponent: float | dict[int, float] = 0.7
+    exponent: int | float | dict[int, int | float] = 0.7
     by: Literal["samples", "tokens"] = "samples"
-    max_epochs: float | None = None
+    max_epochs: int | float | None = None
 
     def __post_init__(self):
         points = self.exponent if isinstance(self.exponent, Mapping) else {0: self.exponent}
@@ -58,7 +58,7 @@ class Sampling:
         if self.max_epochs is not None and self.max_epochs <= 0:
             raise ValueError(f"sampling max_epochs is {self.max_epochs}; give a number above 0, or null for no limit")
 
-    def exponent_at(self, step: float) -> float:
+    def exponent_at(self, step: int | float) -> float:
         """The exponent at a step."""
         if not isinstance(self.exponent, Mapping):
             return self.exponent
@@ -66,7 +66,7 @@ class Sampling:
         return float(np.interp(step, steps, [self.exponent[one] for one in steps]))
 
 
-def temper(sizes: Float64[np.ndarray, "C"], exponent: float) -> Float64[np.ndarray, "C"]:
+def temper(sizes: Shaped[np.ndarray, "C"], exponent: int | float) -> Float64[np.ndarray, "C"]:
     """Shares of categories: (size / sum) to the power, divided by their sum (XLM, arXiv:1901.07291, section 3.1)."""
     shares = np.where(sizes > 0, (sizes / sizes.sum()) ** exponent, 0.0)
     return shares / shares.sum()
@@ -113,7 +113,7 @@ class Stratum(NamedTuple):
 class MixedDraws:
     """Draws of a source whose languages come in set proportions; each language has epochs of its own."""
 
-    def __init__(self, strata: list[Stratum], sampling: Sampling, key: int, chooser: Chooser, draws_a_step: float):
+    def __init__(self, strata: list[Stratum], sampling: Sampling, key: int, chooser: Chooser, draws_a_step: int | float):
         """
         Args:
             strata: By language.
@@ -126,7 +126,8 @@ class MixedDraws:
         limits = None
         if sampling.max_epochs is not None:
             limits = np.array([int(sampling.max_epochs * len(one.samples)) for one in strata])
-        self.turns = Turns(self._weights, int(chance(key, salt("languages"))), limits)
+        size = sum(len(one.samples) for one in strata)  # a small source is not gone through many times within a block
+        self.turns = Turns(self._weights, int(chance(key, salt("languages"))), limits, min(max(size, 1 << 10), TURNS))
         self._kept: tuple[int, Draws] | None = None
 
     def _weights(self, first: int) -> Float64[np.ndarray, "C"]:

@@ -9,7 +9,7 @@ from lightning import LightningDataModule
 
 from ..modalities.augmentation import ImageTransform
 from ..modalities.batch import Batch, Fault
-from ..modalities.image import BadImageError, collate_images, decode_image
+from ..modalities.image import BadImageError, collate_images
 from ..modalities.text import collate_text
 from ..modalities.tokenizer import Tokenizer
 from .choice import TextChoice
@@ -17,6 +17,7 @@ from .dealing import Batches, check_numbers
 from .faults import FaultTally
 from .filtering import TextRows
 from .sample import BadSampleError
+from .shards.cache import Cache
 from .shards.fields import FieldMap
 from .shards.reader import ShardSet
 from .steps import Reading
@@ -43,6 +44,7 @@ class RetrievalData(LightningDataModule):
         workers: int = 2,
         start_method: str | None = None,
         max_bad_share: float = 0.02,
+        cache: Cache | None = None,
     ):
         """
         Args:
@@ -56,10 +58,11 @@ class RetrievalData(LightningDataModule):
             workers: Processes that read ahead for each process.
             start_method: How they are started (`fork`, `spawn`, `forkserver`); None: the platform's own way.
             max_bad_share: Share of rows that cannot be read, above which reading is an error.
+            cache: Where remote shards are kept; None: in the user's cache folder.
         """
         super().__init__()
         check_numbers(workers, max_tokens, batch_size)
-        self.sources, self.fields, self.image, self.texts = sources, fields, image, texts
+        self.sources, self.fields, self.image, self.texts, self.cache = sources, fields, image, texts, cache
         self.tokenizer, self.max_tokens, self.batch_size = Tokenizer(tokenizer), max_tokens, batch_size
         self.workers, self.start_method, self.max_bad_share = workers, start_method, max_bad_share
         self.parts: list[partial[Reading]] = []
@@ -67,7 +70,7 @@ class RetrievalData(LightningDataModule):
     def prepare_data(self) -> None:
         """Index the shards, once for all processes of a machine."""
         for paths in self.sources.values():
-            ShardSet(paths, self.fields)
+            ShardSet(paths, self.fields, cache=self.cache)
 
     def setup(self, stage: str) -> None:
         """Open the shards and list all batches.
@@ -77,7 +80,9 @@ class RetrievalData(LightningDataModule):
         """
         if not self.parts:
             self.parts = [
-                part for name, paths in self.sources.items() for part in self._list(name, ShardSet(paths, self.fields))
+                part
+                for name, paths in self.sources.items()
+                for part in self._list(name, ShardSet(paths, self.fields, cache=self.cache))
             ]
 
     def _list(self, name: str, shards: ShardSet) -> list[partial[Reading]]:
@@ -145,7 +150,7 @@ def read_pictures(name: str, shards: ShardSet, transform: ImageTransform, number
             sample = shards.read(number)
             if sample.image is None:
                 raise BadSampleError("missing image", "the picture that the index names is not there any more")
-            pictures.append(transform(decode_image(sample.image), None))
+            pictures.append(transform.read(sample.image, None))
             items.append(sample.item)
             slots.append(slot)
         except (BadSampleError, BadImageError) as error:

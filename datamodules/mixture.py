@@ -25,7 +25,7 @@ class Mixture:
     """
 
     sources: list[str]
-    exponent: float | dict[int, float] = 0.7
+    exponent: int | float | dict[int, int | float] = 0.7
     by: Literal["samples", "tokens"] = "samples"
 
     def __post_init__(self):

@@ -12,7 +12,7 @@ from torch import Tensor
 from ..modalities.augmentation import draw_luck
 from ..modalities.batch import Batch, Fault, Text
 from ..modalities.chance import chance, salt
-from ..modalities.image import BadImageError, collate_images, decode_image
+from ..modalities.image import BadImageError, collate_images
 from ..modalities.text import collate_packed, collate_text
 from ..modalities.tokenizer import Tokenizer
 from .alignments import collate_alignment, read_alignment
@@ -27,6 +27,7 @@ from .shards.lengths import find_lengths
 from .shards.reader import ShardSet
 from .source import Source
 from .steps import Reading, split
+from .turns import ExhaustedError
 
 IMAGE = salt("image")
 
@@ -163,7 +164,7 @@ class Reader:
     def size(self, by: str) -> float:
         """Samples, or tokens of all texts that may be read."""
         if by == "samples" or self.draws.chooser is None:
-            return len(self)
+            return float(len(self))
         return float(np.minimum(self._lengths()[self.draws.chooser.first], self.max_tokens).sum())
 
     @property
@@ -197,11 +198,24 @@ class Reader:
                 f"tokens, which {world} processes cannot share evenly; change batch_tokens"
             )
 
+    def check_end(self, steps: int) -> None:
+        """Raise ValueError if `sampling.max_epochs` does not allow for so many steps of rows."""
+        limits = self.draws.turns.limits if isinstance(self.draws, MixedDraws) else None
+        if limits is not None and self.source.batch_size is not None and steps * self.source.batch_size > limits.sum():
+            raise ValueError(
+                f"source {self.name!r}: {steps} steps of {self.source.batch_size} rows need more than the {limits.sum()} that "
+                f"sampling.max_epochs {self.source.sampling.max_epochs} allows; raise it, or train fewer steps"
+            )
+
     def read_step(self, number: int, rank: int, world: int) -> tuple[list[Batch], list[Fault]]:
         """A rank's micro-batches of a step, and what of them could not be read."""
         batches: list[Batch] = []
         faults: list[Fault] = []
-        for part in self.parts.step(number, rank, world):
+        try:
+            parts = self.parts.step(number, rank, world)
+        except ExhaustedError as error:
+            raise ExhaustedError(f"source {self.name!r}: {error}; raise sampling.max_epochs, or train fewer steps") from None
+        for part in parts:
             reading = self.read(*part)
             rows = len(part.draws.sample)
             size = rows if self.source.batch_size is None else self.source.micro_batch_size or rows
@@ -259,7 +273,7 @@ class Reader:
         if self.source.image is not None:
             if sample.image is None:
                 raise BadSampleError("missing image", "the picture that the index names is not there any more")
-            pixels = self.source.image(decode_image(sample.image), crop)
+            pixels = self.source.image.read(sample.image, crop)
         return Row(sample.item, *captions, pixels, words)
 
     def _collate(self, rows: list[Row], batch: Batch) -> Batch:

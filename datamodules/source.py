@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from ..modalities.augmentation import ImageTransform
 from .choice import TextChoice, TranslationChoice
 from .draws import Sampling
+from .shards.cache import Cache
 from .shards.fields import FieldMap
 
 MICRO_BATCH_TOKENS, BATCH_TOKENS = 2**12, 2**15
@@ -35,6 +36,7 @@ class Source:
             that score tokens, without translation and picture).
         sampling: How often each language is drawn; None: samples as they come, and of each any of its languages.
         window: Remote shards that are open at a time: samples are shuffled among those of a window.
+        cache: Where remote shards are kept; None: in the user's cache folder.
     """
 
     shards: str | list[str]
@@ -49,6 +51,7 @@ class Source:
     pack: bool = False
     sampling: Sampling | None = None
     window: int = 4
+    cache: Cache | None = None
 
     def __post_init__(self):
         for field in ("batch_size", "micro_batch_size", "batch_tokens", "micro_batch_tokens", "window"):

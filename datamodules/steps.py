@@ -3,6 +3,8 @@
 So a loader's workers take whole steps, and neither their number nor their pace can touch the order.
 """
 
+import signal
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import count
 from typing import Any, NamedTuple, Protocol, TypeVar, runtime_checkable
@@ -149,7 +151,13 @@ def load(
         pin_memory=pin,
         generator=torch.Generator(),
         collate_fn=as_is,  # the default makes lists of tuples
+        worker_init_fn=leave_interrupts,
     )
+
+
+def leave_interrupts(worker: int) -> None:
+    """Ctrl-C reaches a whole terminal; what becomes of it is for the main process to say."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def as_is(item: Any) -> Any:
@@ -162,8 +170,19 @@ class Tallied:
 
     def __init__(self, loader: Iterable[Step], tally: FaultTally):
         self.loader, self.tally = loader, tally
+        self._present, self._slots = Counter[str](), Counter[str]()
 
     def __iter__(self) -> Iterator[Step]:
         for step in self.loader:
             self.tally.add(sum(batch.size for batch in step.batches), step.faults)
+            for batch in step.batches:
+                for text in (batch.text, batch.translation):
+                    if text is not None:
+                        self._present[batch.source] += int(text.present.sum())
+                        self._slots[batch.source] += text.present.numel()
             yield step
+
+    @property
+    def padding(self) -> dict[str, float]:
+        """By source, the share of text slots in which nothing is present."""
+        return {name: 1 - self._present[name] / slots for name, slots in self._slots.items() if slots}

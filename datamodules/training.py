@@ -70,13 +70,14 @@ class Shards(LightningDataModule):
         self.workers, self.start_method = workers, start_method
         self.readers: list[Reader] = []
         self.validation_readers: list[Reader] = []
+        self._tallied: Tallied | None = None
         if not self.validation:
             self.val_dataloader = super().val_dataloader  # type: ignore[method-assign]  # as if not written: Lightning then skips validation
 
     def prepare_data(self) -> None:
         """Index the shards, once for all processes of a machine."""
         for source in (*self.sources.values(), *self.validation.values()):
-            ShardSet(source.shards, source.fields)
+            open_shards(source)
 
     def setup(self, stage: str) -> None:
         """Open the shards.
@@ -91,7 +92,7 @@ class Shards(LightningDataModule):
                 self.validation_readers += self._open_by_language(name, source)
 
     def _open(self, name: str, source: Source) -> Reader:
-        shards = ShardSet(source.shards, source.fields)
+        shards = open_shards(source)
         tally = FaultTally(f"source {name}", self.max_bad_share)
         tally.add(len(shards), shards.faults)
         reader = self._reader(name, source, shards)
@@ -125,8 +126,11 @@ class Shards(LightningDataModule):
         trainer: Any = self.trainer
         steps = Steps(self.readers, trainer.global_rank, trainer.world_size, self._mixed())
         numbers = StepNumbers(lambda: trainer.global_step)
+        for reader in self.readers:
+            reader.check_end(trainer.max_steps)
         loader = load(steps, numbers, self.workers, on_cuda(trainer), self.start_method)
-        return Tallied(loader, FaultTally("training", self.max_bad_share))
+        self._tallied = Tallied(loader, FaultTally("training", self.max_bad_share))
+        return self._tallied
 
     def val_dataloader(self) -> Batches:
         """All validation batches of this process: as many as each other has, perhaps with an empty one at the end."""
@@ -157,7 +161,8 @@ class Shards(LightningDataModule):
         return numbers
 
     def report(self) -> dict[str, float]:
-        """What has been drawn so far, by log key: of mixed sources and languages their share, and the epochs of each language.
+        """What has been drawn so far, by log key: of mixed sources and languages their share, and the epochs of each
+        language; of each text the share of padding, as this process has read it since it started.
 
         Exact at the borders of blocks; between them, of a source whose steps are made of tokens, to within a block.
         """
@@ -174,6 +179,8 @@ class Shards(LightningDataModule):
                     key = f"data/{reader.name}"
                     found[f"{key}/share/{stratum.name}"] = drawn[stratum.name] / max(1, sum(drawn.values()))
                     found[f"{key}/epochs/{stratum.name}"] = drawn[stratum.name] / len(stratum.samples)
+        if self._tallied is not None:
+            found |= {f"data/{name}/padding": share for name, share in self._tallied.padding.items()}
         return found
 
     @property
@@ -203,6 +210,11 @@ class Shards(LightningDataModule):
         for reader in self.readers:
             if isinstance(reader.parts, ByTokens):
                 reader.parts.before = list(state_dict["planned"][reader.name])
+
+
+def open_shards(source: Source) -> ShardSet:
+    """The shards of a source, indexed."""
+    return ShardSet(source.shards, source.fields, cache=source.cache)
 
 
 def flatten(state: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:

@@ -58,17 +58,21 @@ class LogEnds(Callback):
 
 
 class WatchObjectives(Callback):
-    """Says once of each objective that it has had nothing to score in a whole step: a source may lack what it reads."""
+    """Says once of each objective that it had nothing to score in a step that read its source, which may lack what it needs."""
 
     def __init__(self):
         self.told: set[str] = set()
 
-    def on_train_batch_end(self, trainer: Trainer, pl_module: LightningModule, *_: Any) -> None:
+    def on_train_batch_end(self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, index: int) -> None:
         """Look at what has just been logged."""
         every: int = trainer.log_every_n_steps  # type: ignore[attr-defined]  # set by its logger connector
         if trainer.global_step % every and not trainer.should_stop:
             return
+        sources = {one.source for one in getattr(batch, "batches", ())}
+        read = {name for one in getattr(pl_module, "plan", ()) if one.source in sources for name in one.names}
         for name, objective in getattr(pl_module, "objectives", {}).items():
+            if name not in read:
+                continue
             silent = f"train/{name}" not in trainer.callback_metrics and "train/loss" in trainer.callback_metrics
             if silent and getattr(objective, "weight", 1.0) != 0 and name not in self.told:
                 self.told.add(name)

@@ -18,6 +18,25 @@ def check_joints(command: str, model: Any, datamodule: Any) -> None:
     """
     if command in ("fit", "validate") and hasattr(model, "plan") and hasattr(datamodule, "validation"):
         _check_sources(command, {one.source for one in model.plan}, datamodule)
+        _check_rows(model, datamodule)
+
+
+def _check_rows(model: Any, datamodule: Any) -> None:
+    """Objectives that compare or score rows as a whole need rows of one item, and a number of them that is chosen."""
+    for one in model.plan:
+        source = datamodule.sources.get(one.source)
+        for name in one.names if source is not None else ():
+            objective, address = model.objectives[name], f"data.sources.{one.source}"
+            if objective.one_item_a_row and source.pack:
+                raise ConfigurationError(
+                    f"{address}.pack: objective {name!r} scores one item a row, but packed rows hold several; leave pack "
+                    "out, or give the objective a source of its own"
+                )
+            if objective.coupled and (source.batch_size, source.batch_tokens, source.micro_batch_tokens) == (None, None, None):
+                raise ConfigurationError(
+                    f"{address}.batch_size: nothing sets it; objective {name!r} compares the rows of a step with each "
+                    "other, so that their number should not vary (give batch_tokens instead if it may)"
+                )
 
 
 def _check_sources(command: str, read: set[str], datamodule: Any) -> None:

@@ -1,6 +1,5 @@
 """LightningCLI as we want it: checked before it builds, quiet, and its resolved configuration in every checkpoint."""
 
-import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,6 +20,8 @@ from .configuration import ConfigurationError
 from .interruption import Interruption
 from .joints import check_joints
 from .progress import StepBar, TellSize
+from .refusals import find_refusal
+from .report import ReportData
 
 KEPT = ("seed_everything", "trainer", "model", "data")
 """What of a configuration belongs to the run; the rest (`ckpt_path`...) belongs to one call."""
@@ -155,7 +156,7 @@ class Command(LightningCLI):
         callbacks = [callback for callback in callbacks if callback]
         last = self.last_checkpoint()
         if self.command == "fit":
-            callbacks += [LogEnds(), WatchObjectives(), TellSize()]
+            callbacks += [LogEnds(), WatchObjectives(), ReportData(), TellSize()]
             if not options.fast_dev_run:
                 callbacks.append(KeepConfiguration(self.kept))
         if last is not None and not any(isinstance(callback, Checkpoint) for callback in callbacks):
@@ -244,20 +245,11 @@ def told_in_a_line() -> Iterator[None]:
     except BrokenPipeError:
         raise
     except (OSError, MisconfigurationException) as error:
-        raise ConfigurationError(" ".join(str(error).split())) from error
+        raise ConfigurationError(find_refusal(error) or " ".join(str(error).split())) from error
     except Exception as error:
-        if not _on_purpose(error):
+        reason = find_refusal(error)
+        if reason is None:
             raise
-        reason = " ".join(str(error).split())
         if reason.startswith("Error(s) in loading state_dict"):
             reason = f"the checkpoint is of another model; resume with the run's own configuration: {shorten(reason, 400)}"
         raise ConfigurationError(reason) from error
-
-
-def _on_purpose(error: Exception) -> bool:
-    """Whether a `raise` of ours raised it, and not a mistake in what we call."""
-    last = traceback.extract_tb(error.__traceback__)[-1]
-    module = [frame.f_globals.get("__name__", "") for frame, _ in traceback.walk_tb(error.__traceback__)][-1]
-    if "Error(s) in loading state_dict" in str(error):
-        return True
-    return module.startswith("interlingua.") and (last.line or "").startswith("raise ")

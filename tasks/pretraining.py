@@ -165,6 +165,8 @@ class Pretraining(lightning.LightningModule):
         for name, total, count in zip(self.objectives, sums, counts.tolist(), strict=True):
             if count:
                 values[name] = total / count
+            else:  # Lightning would log its last loss again
+                self.trainer._results.pop(f"training_step.train/{name}", None)
         loss = sum(self.objectives[name].weight * value for name, value in values.items())
         self.log_dict({f"train/{name}": value for name, value in values.items()}, prog_bar=True)
         self.log_dict({"train/loss": loss, "train/faults": faults, **{f"train/{name}": value for name, value in pace.items()}})

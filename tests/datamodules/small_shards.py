@@ -68,7 +68,7 @@ def record(*texts: tuple[str, str], **fields) -> bytes:
 def as_rank(module, rank: int = 0, world: int = 1, step: int = 0):
     """A data module as it stands on one of several ranks, without processes."""
     strategy = SimpleNamespace(root_device=torch.device("cpu"))
-    module.trainer = SimpleNamespace(global_rank=rank, world_size=world, global_step=step, strategy=strategy)
+    module.trainer = SimpleNamespace(global_rank=rank, world_size=world, global_step=step, max_steps=-1, strategy=strategy)
     return module
 
 
