@@ -1,6 +1,7 @@
 """What is drawn when: samples, and which of their texts, as arithmetic (see `order`)."""
 
-from collections.abc import Mapping
+import math
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
@@ -15,6 +16,8 @@ from .order import Units, draw
 from .turns import TURNS, Turns
 
 TEXT = salt("text")
+MOST = 1 << 48
+"""Draws that are as good as no limit; the sum of thousands of them is still an int64."""
 
 
 class Draws(NamedTuple):
@@ -53,9 +56,9 @@ class Sampling:
 
     def __post_init__(self):
         points = self.exponent if isinstance(self.exponent, Mapping) else {0: self.exponent}
-        if not points or any(value < 0 for value in points.values()) or any(step < 0 for step in points):
+        if not points or not all(_is_number(one) and one >= 0 for one in (*points, *points.values())):
             raise ValueError(f"sampling exponent is {self.exponent}; give a number from 0, or numbers from 0 by step")
-        if self.max_epochs is not None and self.max_epochs <= 0:
+        if self.max_epochs is not None and not (_is_number(self.max_epochs) and self.max_epochs > 0):
             raise ValueError(f"sampling max_epochs is {self.max_epochs}; give a number above 0, or null for no limit")
 
     def exponent_at(self, step: int | float) -> float:
@@ -66,9 +69,13 @@ class Sampling:
         return float(np.interp(step, steps, [self.exponent[one] for one in steps]))
 
 
+def _is_number(value: object) -> bool:
+    return isinstance(value, (int, float)) and math.isfinite(value)
+
+
 def temper(sizes: Shaped[np.ndarray, "C"], exponent: int | float) -> Float64[np.ndarray, "C"]:
     """Shares of categories: (size / sum) to the power, divided by their sum (XLM, arXiv:1901.07291, section 3.1)."""
-    shares = np.where(sizes > 0, (sizes / sizes.sum()) ** exponent, 0.0)
+    shares = np.where(sizes > 0, (sizes / sizes.max()) ** exponent, 0.0)  # of the largest: high powers leave at least it
     return shares / shares.sum()
 
 
@@ -113,19 +120,20 @@ class Stratum(NamedTuple):
 class MixedDraws:
     """Draws of a source whose languages come in set proportions; each language has epochs of its own."""
 
-    def __init__(self, strata: list[Stratum], sampling: Sampling, key: int, chooser: Chooser, draws_a_step: int | float):
+    def __init__(self, strata: list[Stratum], sampling: Sampling, key: int, chooser: Chooser):
         """
         Args:
             strata: By language.
             sampling: Their proportions.
             key: Random key of order and choice.
             chooser: What chooses texts.
-            draws_a_step: Rows of a step, for what changes with steps.
         """
-        self.strata, self.sampling, self.key, self.chooser, self.draws_a_step = strata, sampling, key, chooser, draws_a_step
+        self.strata, self.sampling, self.key, self.chooser = strata, sampling, key, chooser
+        self.step_of: Callable[[int], float] = float
+        """In which step the first draw of a block comes, for what changes with steps; set by what makes steps of draws."""
         limits = None
         if sampling.max_epochs is not None:
-            limits = np.array([int(sampling.max_epochs * len(one.samples)) for one in strata])
+            limits = np.array([min(int(sampling.max_epochs * len(one.samples)), MOST) for one in strata])
         size = sum(len(one.samples) for one in strata)  # a small source is not gone through many times within a block
         self.turns = Turns(self._weights, int(chance(key, salt("languages"))), limits, min(max(size, 1 << 10), TURNS))
         self._kept: tuple[int, Draws] | None = None
@@ -133,24 +141,37 @@ class MixedDraws:
     def _weights(self, first: int) -> Float64[np.ndarray, "C"]:
         counts = np.array([len(one.samples) for one in self.strata], np.float64)
         tokens = np.array([one.tokens for one in self.strata])
-        exponent = self.sampling.exponent_at(first / self.draws_a_step)
+        exponent = self.sampling.exponent_at(self.step_of(first))
         if self.sampling.by == "samples":
             return temper(counts, exponent)
         return temper(counts * tokens, exponent) / tokens
 
     def draws(self, first: int, count: int) -> Draws:
-        """Draws [first, first + count)."""
+        """Draws [first, first + count).
+
+        Raises:
+            ExhaustedError: All languages have been gone through as often as they may be.
+        """
         size, parts = self.turns.block, []
         while count > 0:
             block, start = divmod(first, size)
             part = self._whole(block).at(slice(start, start + count))
+            if not len(part.sample):
+                raise self.turns.exhausted()
             parts.append(part)
             first, count = first + len(part.sample), count - len(part.sample)
         return Draws(*(torch.cat(field) for field in zip(*parts, strict=True)))
 
     def block(self, number: int) -> tuple[int, int]:
-        """First draw and number of draws of the n-th block."""
-        return number * self.turns.block, self.turns.block
+        """First draw and number of draws of the n-th block.
+
+        Raises:
+            ExhaustedError: There is none any more.
+        """
+        size = len(self._whole(number).sample)
+        if not size:
+            raise self.turns.exhausted()
+        return number * self.turns.block, size
 
     def drawn(self, until: int) -> dict[str, int]:
         """How often each language has been drawn before draw `until`."""
@@ -163,7 +184,7 @@ class MixedDraws:
         return self._kept[1]
 
     def _plan(self, block: int) -> Draws:
-        turn = self.turns.at(block * self.turns.block, self.turns.block)
+        turn = self.turns.of_block(block)
         sample, epoch = torch.empty_like(turn.category), torch.empty_like(turn.category)
         pairs = np.array([one.pair for one in self.strata])[turn.category.numpy()]
         for number in turn.category.unique().tolist():

@@ -46,12 +46,12 @@ class Mixed:
             seed: Of the order.
         """
         self.names = list(mixture.sources)
-        self._sizes = np.array([sizes[one] for one in self.names], np.float64)
+        self.sizes = {one: sizes[one] for one in self.names}
         self._exponent = Sampling(mixture.exponent).exponent_at
         self.turns = Turns(self._weights, int(chance(seed, salt(f"mixture {name}"))), block=STEPS)
 
     def _weights(self, first: int) -> np.ndarray:
-        return temper(self._sizes, self._exponent(first))
+        return temper(np.array(list(self.sizes.values())), self._exponent(first))
 
     def at(self, step: int) -> tuple[str, int]:
         """The source that a step reads, and how many steps had read it before."""

@@ -29,11 +29,20 @@ class ByCount:
 
     def __init__(self, draws: EvenDraws | MixedDraws, batch_size: int):
         self.source, self.batch_size = draws, batch_size
+        if isinstance(draws, MixedDraws):
+            draws.step_of = self.step_of
 
     def step(self, number: int, rank: int, world: int) -> list[Part]:
         """What a rank reads in a step: all at once."""
         rows = share(self.batch_size, rank, world)
-        return [Part(self.source.draws(number * self.batch_size + rows.start, len(rows)))]
+        part = Part(self.source.draws(number * self.batch_size + rows.start, len(rows)))
+        if isinstance(self.source, MixedDraws) and self.source.turns.limits is not None:
+            self.source.draws((number + 1) * self.batch_size - 1, 1)  # a step that is not whole ends training on every rank
+        return [part]
+
+    def step_of(self, first: int) -> float:
+        """The step in which a draw comes."""
+        return first / self.batch_size
 
     def draws_before(self, step: int) -> int:
         """Rows of all steps before one."""
@@ -72,11 +81,20 @@ class ByTokens:
         self.parts, self.pack = parts, pack
         self.before = [0]
         self._kept: tuple[int, list[Part]] | None = None
+        if isinstance(draws, MixedDraws):
+            draws.step_of = self.step_of
+
+    def step_of(self, first: int) -> float:
+        """The step in which the first draw of a block comes, once the blocks before it have been planned."""
+        assert isinstance(self.source, MixedDraws)
+        return self.before[first // self.source.turns.block] / self.parts
 
     def step(self, number: int, rank: int, world: int) -> list[Part]:
         """What a rank reads in a step, micro-batch by micro-batch."""
         mine = share(self.parts, rank, world)
-        return [self.part(number * self.parts + place) for place in mine]
+        parts = [self.part(number * self.parts + place) for place in mine]
+        self._find((number + 1) * self.parts - 1)  # a step that is not whole ends training on every rank
+        return parts
 
     def part(self, number: int) -> Part:
         """One micro-batch of the sequence."""
@@ -86,7 +104,9 @@ class ByTokens:
     def draws_before(self, step: int) -> int:
         """Rows of all steps before one."""
         number = step * self.parts
-        block = self._find(number)
+        if not number:
+            return 0
+        block = self._find(number - 1)  # what comes after may not be there: `ExhaustedError`
         first, _ = self.source.block(block)
         return first + sum(len(part.draws.sample) for part in self.block(block)[: number - self.before[block]])
 

@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Sequence
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -134,8 +135,7 @@ class Reader:
             if len(kept):
                 name = name_stratum(pair, self.texts.languages)
                 groups.append(Stratum(name, pair, kept, self._units(kept), self._tokens_of(chooser, pair, tokens)))
-        rows = source.batch_size or source.tokens / max(1.0, float(np.mean([group.tokens for group in groups])))
-        return MixedDraws(groups, source.sampling, self.key, chooser, rows)
+        return MixedDraws(groups, source.sampling, self.key, chooser)
 
     def _tokens_of(self, chooser: Chooser, pair: tuple[int, int], lengths: np.ndarray | None) -> float:
         """Tokens of a row of this pair of languages in the mean; 1 where nobody asks."""
@@ -177,11 +177,25 @@ class Reader:
             assert self.tokenizer is not None
             order |= {"batch_tokens": source.tokens, "micro_batch_tokens": source.micro_tokens, "pack": source.pack}
             order |= {"max_tokens": self.max_tokens, "tokenizer": self.tokenizer.hash}
+        if source.batch_size is None or sampling is not None:
+            order["texts that may be read"] = self._texts_read
         if self.shards.remote:
             order["window"] = source.window
         if sampling is not None:
             order |= {f"sampling.{name}": str(getattr(sampling, name)) for name in ("exponent", "by", "max_epochs")}
         return order
+
+    @cached_property
+    def _texts_read(self) -> str:
+        """What depends on texts: their lengths where steps are made of tokens, their languages where these are drawn."""
+        chooser, digest = self.draws.chooser, hashlib.blake2b(digest_size=8)
+        assert chooser is not None
+        columns = [chooser.start, chooser.language, chooser.role, chooser.first, chooser.second, *chooser.weights]
+        if self.source.batch_size is None or self.source.sampling.by == "tokens":
+            columns.append(np.minimum(self._lengths(), self.max_tokens))
+        for column in columns:
+            digest.update(b"" if column is None else np.ascontiguousarray(column).data)
+        return digest.hexdigest()
 
     def check_world(self, world: int) -> None:
         """Raise ValueError if a step cannot be shared evenly by `world` processes."""
@@ -199,7 +213,7 @@ class Reader:
             )
 
     def check_end(self, steps: int) -> None:
-        """Raise ValueError if `sampling.max_epochs` does not allow for so many steps of rows."""
+        """Raise ValueError if `sampling.max_epochs` does not allow for so many steps of rows, of this source."""
         limits = self.draws.turns.limits if isinstance(self.draws, MixedDraws) else None
         if limits is not None and self.source.batch_size is not None and steps * self.source.batch_size > limits.sum():
             raise ValueError(

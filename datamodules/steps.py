@@ -48,25 +48,28 @@ class Steps(Dataset):
     micro-batches, so that none waits for another.
     """
 
-    def __init__(self, sources: Sequence[Readable], rank: int = 0, world: int = 1, mixtures: Sequence[Mixed] = ()):
+    def __init__(
+        self, sources: Sequence[Readable], rank: int = 0, world: int = 1, mixtures: Sequence[Mixed] = (), end: int = -1
+    ):
         """
         Args:
             sources: In the order in which a step reads them.
             rank: This process, from 0.
             world: How many processes train together.
             mixtures: Sources of which a step reads one each; the others are in every step.
+            end: How many steps are trained; those after it, for which loaders ask ahead, are empty. -1: no end.
 
         Raises:
             ValueError: A step of a source cannot be shared evenly by the processes.
         """
         for source in sources:
             source.check_world(world)
-        self.sources, self.rank, self.world, self.mixtures = list(sources), rank, world, mixtures
+        self.sources, self.rank, self.world, self.mixtures, self.end = list(sources), rank, world, mixtures, end
 
     def __getitem__(self, step: int) -> Step:
         batches: list[Batch] = []
         faults: list[Fault] = []
-        for source, number in self.plan(step):
+        for source, number in self.plan(step) if step < self.end or self.end < 0 else ():
             some, bad = source.read_step(number, self.rank, self.world)
             batches += some
             faults += bad

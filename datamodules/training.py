@@ -70,6 +70,7 @@ class Shards(LightningDataModule):
         self.workers, self.start_method = workers, start_method
         self.readers: list[Reader] = []
         self.validation_readers: list[Reader] = []
+        self._mixed: list[Mixed] = []
         self._tallied: Tallied | None = None
         if not self.validation:
             self.val_dataloader = super().val_dataloader  # type: ignore[method-assign]  # as if not written: Lightning then skips validation
@@ -87,6 +88,7 @@ class Shards(LightningDataModule):
         """
         if stage == "fit" and not self.readers:
             self.readers = [self._open(name, source) for name, source in self.sources.items()]
+            self._mixed = [self._mix(name, mixture) for name, mixture in self.mixtures.items()]
         if stage in ("fit", "validate") and not self.validation_readers:
             for name, source in self.validation.items():
                 self.validation_readers += self._open_by_language(name, source)
@@ -114,20 +116,18 @@ class Shards(LightningDataModule):
     def _reader(self, name: str, source: Source, shards: ShardSet, augment: bool = True) -> Reader:
         return Reader(name, source, shards, self.tokenizer, self.max_tokens, self.seed, augment)
 
-    def _mixed(self) -> list[Mixed]:
+    def _mix(self, name: str, mixture: Mixture) -> Mixed:
         readers = {reader.name: reader for reader in self.readers}
-        return [
-            Mixed(name, mixture, {one: readers[one].size(mixture.by) for one in mixture.sources}, self.seed)
-            for name, mixture in self.mixtures.items()
-        ]
+        return Mixed(name, mixture, {one: readers[one].size(mixture.by) for one in mixture.sources}, self.seed)
 
     def train_dataloader(self) -> Tallied:
         """All steps from the next one to train on, without end."""
         trainer: Any = self.trainer
-        steps = Steps(self.readers, trainer.global_rank, trainer.world_size, self._mixed())
+        steps = Steps(self.readers, trainer.global_rank, trainer.world_size, self._mixed, trainer.max_steps)
         numbers = StepNumbers(lambda: trainer.global_step)
+        numbers_at_end = self._steps_of_sources(trainer.max_steps) if trainer.max_steps > 0 else {}
         for reader in self.readers:
-            reader.check_end(trainer.max_steps)
+            reader.check_end(numbers_at_end.get(reader.name, 0))
         loader = load(steps, numbers, self.workers, on_cuda(trainer), self.start_method)
         self._tallied = Tallied(loader, FaultTally("training", self.max_bad_share))
         return self._tallied
@@ -141,23 +141,25 @@ class Shards(LightningDataModule):
     def state_dict(self) -> dict[str, Any]:
         """What the order of training depends on, and how far it is planned; the position is the trainer's `global_step`."""
         mixtures = {name: {key: str(value) for key, value in vars(one).items()} for name, one in self.mixtures.items()}
+        for one, mixed in zip(mixtures.values(), self._mixed, strict=False):
+            one |= {f"size of {name}": size for name, size in mixed.sizes.items()}
         order = {"seed": self.seed, "sources": {reader.name: reader.order for reader in self.readers}, "mixtures": mixtures}
         return {"order": order, "planned": self._plan_to_here()}
 
     def _plan_to_here(self) -> dict[str, list[int]]:
         """Micro-batches before each block so far, of sources whose steps are made of tokens: resuming jumps with it."""
-        planned, numbers = {}, self._steps_of_sources()
+        planned, numbers = {}, self._steps_of_sources(self._step)
         for reader in self.readers:
             if isinstance(reader.parts, ByTokens):
                 reader.parts.draws_before(numbers[reader.name])
                 planned[reader.name] = list(reader.parts.before)
         return planned
 
-    def _steps_of_sources(self) -> dict[str, int]:
-        """How many steps have read each source."""
-        numbers = {reader.name: self._step for reader in self.readers}
-        for mixture in self._mixed():
-            numbers |= mixture.steps_before(self._step)
+    def _steps_of_sources(self, until: int) -> dict[str, int]:
+        """How many of the steps before one read each source."""
+        numbers = {reader.name: until for reader in self.readers}
+        for mixture in self._mixed:
+            numbers |= mixture.steps_before(until)
         return numbers
 
     def report(self) -> dict[str, float]:
@@ -166,7 +168,7 @@ class Shards(LightningDataModule):
 
         Exact at the borders of blocks; between them, of a source whose steps are made of tokens, to within a block.
         """
-        numbers = self._steps_of_sources()
+        numbers = self._steps_of_sources(self._step)
         found = {
             f"data/{mixture}/share/{name}": numbers[name] / max(1, self._step)
             for mixture, one in self.mixtures.items()

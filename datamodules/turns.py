@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
-from jaxtyping import Float64, Int64
+from jaxtyping import Bool, Float64, Int64
 from torch import Tensor
 
 from ..modalities.chance import chance
@@ -60,16 +60,26 @@ class Turns:
         """
         parts = []
         while count > 0:
-            self._go_to(first // self.block)
             start = first % self.block
-            category = self._order[start : start + count]
-            if not len(category):
-                raise ExhaustedError(f"every category has been drawn as often as its limit allows, {first} times in all")
-            parts.append(Turn(category, self._occurrence[start : start + count]))
-            first, count = first + len(category), count - len(category)
+            whole = self.of_block(first // self.block)
+            part = Turn(*(field[start : start + count] for field in whole))
+            if not len(part.category):
+                raise self.exhausted()
+            parts.append(part)
+            first, count = first + len(part.category), count - len(part.category)
         if not parts:
             return Turn(*torch.zeros(2, 0, dtype=torch.int64))
         return Turn(*(torch.cat(field) for field in zip(*parts, strict=True)))
+
+    def of_block(self, number: int) -> Turn:
+        """The turns of a block: fewer in the one in which the last limit is reached, none behind it."""
+        self._go_to(number)
+        return Turn(self._order, self._occurrence)
+
+    def exhausted(self) -> ExhaustedError:
+        """What to raise where no turn is left."""
+        total = int(self._given[1].sum())
+        return ExhaustedError(f"every category has been drawn as often as its limit allows, {total} times in all")
 
     def counts(self, until: int) -> Int64[np.ndarray, "C"]:
         """How often each category has had its turn before turn `until`."""
@@ -108,8 +118,7 @@ class Turns:
         size = min(self.block, int(room[free].sum()))
         if not size:
             return np.zeros(len(weights), np.int64)
-        shares = np.where(free, weights, 0.0)
-        self._owed += shares / shares.sum() * size
+        self._owed += self._expect(weights, free, room, size)
         counts = np.clip(np.floor(self._owed), 0, np.where(free, room, 0)).astype(np.int64)
         while (left := size - int(counts.sum())) != 0:
             open_ = counts < np.where(free, room, 0) if left > 0 else counts > 0
@@ -119,3 +128,18 @@ class Turns:
             counts[most] = np.minimum(counts[most] + each, room[most])
         self._owed = np.where(free, self._owed - counts, 0.0)
         return counts
+
+    def _expect(
+        self, weights: Float64[np.ndarray, "C"], free: Bool[np.ndarray, "C"], room: Int64[np.ndarray, "C"], size: int
+    ) -> Float64[np.ndarray, "C"]:
+        """What each category is due of a block: what one has no room for goes to the others, in their proportions."""
+        due, open_ = np.zeros(len(weights)), free.copy()
+        while open_.any():
+            shares = np.where(open_, weights, 0.0)
+            due = np.where(open_, shares / shares.sum() * (size - due[~open_].sum()), due)
+            over = open_ & (self._owed + due > room)
+            if not over.any():
+                break
+            due[over] = (room - self._owed)[over]
+            open_ &= ~over
+        return due

@@ -1,5 +1,6 @@
 """What the data have given so far: shares of languages and sources, epochs of each language, padding."""
 
+import re
 from typing import Any
 
 from lightning.pytorch import Callback, LightningModule, Trainer
@@ -34,7 +35,7 @@ class ReportData(Callback):
         for key, epochs in report.items():
             if "/epochs/" in key and epochs > MANY and key not in self.told:
                 self.told.add(key)
-                _, source, _, language = key.split("/", 3)
+                source, language = name_of(key)
                 rank_zero_warn(
                     f"source {source!r}: {language} has been gone through {epochs:.1f} times; beyond {MANY} epochs repeats "
                     "are worth less and less. A larger sampling.exponent, or sampling.max_epochs, gives its share to others"
@@ -51,8 +52,14 @@ class ReportData(Callback):
         from rich.table import Table
 
         table = Table("source", "of it", "share drawn", "epochs", title="What was drawn")
-        for key, share in sorted(shares.items(), key=lambda pair: (pair[0].split("/")[1], -pair[1])):
-            _, source, _, name = key.split("/", 3)
+        for key, share in sorted(shares.items(), key=lambda pair: (name_of(pair[0])[0], -pair[1])):
+            source, name = name_of(key)
             epochs = report.get(f"data/{source}/epochs/{name}")
             table.add_row(source, name, f"{100 * share:.2f} %", "" if epochs is None else f"{epochs:.2f}")
         Console(stderr=True).print(table)
+
+
+def name_of(key: str) -> tuple[str, str]:
+    """Source, or mixture, and what it is a share of: of `data/SOURCE/share/LANGUAGE`, whatever is in the names."""
+    source, _, name = re.split("/(share|epochs)/", key.removeprefix("data/"), maxsplit=1)
+    return source, name

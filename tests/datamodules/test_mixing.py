@@ -244,7 +244,7 @@ def test_a_step_reads_one_source_of_a_mixture_and_all_others(parallel, data):
         chosen.append([sorted({batch.source for batch in step.batches}) for step in steps])
     assert chosen[0] == chosen[1]
     assert all(len(names) == 2 and "pairs" in names for names in chosen[0])
-    mixed = ranks[0]._mixed()[0]
+    mixed = ranks[0]._mixed[0]
     counts = mixed.steps_before(1024)
     assert abs(counts["buckets"] - counts["packed"]) <= 1  # of one size, as they read the same texts
     numbers = [mixed.at(step) for step in range(1024)]
@@ -273,7 +273,7 @@ def test_resuming_jumps(parallel, data, monkeypatch):
     resumed = as_rank(module(parallel, data), step=6000)
     resumed.setup("fit")
     resumed.load_state_dict(state)
-    numbers, planned = opened._steps_of_sources(), []
+    numbers, planned = opened._steps_of_sources(opened._step), []
     plan = ByTokens._plan
     monkeypatch.setattr(ByTokens, "_plan", lambda parts, block: planned.append(block) or plan(parts, block))
     for one, before in zip(resumed.readers, opened.readers, strict=True):
@@ -311,7 +311,7 @@ def test_the_report_tells_shares_and_epochs(parallel, data):
     assert sum(shares.values()) == pytest.approx(1)
     assert report["data/texts/share/buckets"] == pytest.approx(0.5, abs=0.05)
     stratum = opened.readers[0].draws.strata[0]
-    total = opened.readers[0].parts.draws_before(opened._steps_of_sources()["buckets"])
+    total = opened.readers[0].parts.draws_before(opened._steps_of_sources(opened._step)["buckets"])
     assert report[f"data/buckets/epochs/{stratum.name}"] == pytest.approx(
         total * shares[f"data/buckets/share/{stratum.name}"] / len(stratum.samples)
     )
