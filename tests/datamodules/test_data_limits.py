@@ -1,0 +1,190 @@
+"""The ends of what sampling allows: caps, the last block, high powers, steps in which proportions change, other texts."""
+
+import json
+
+import numpy as np
+import pytest
+import test_training_data
+import torch
+from small_shards import as_rank
+from test_training_data import train
+from trained import small_tokenizer
+
+from interlingua.datamodules.choice import TextChoice
+from interlingua.datamodules.draws import Sampling, temper
+from interlingua.datamodules.mixture import Mixture
+from interlingua.datamodules.reading import Reader
+from interlingua.datamodules.sample import Caption
+from interlingua.datamodules.shards.reader import ShardSet
+from interlingua.datamodules.shards.writer import ShardWriter
+from interlingua.datamodules.source import Source
+from interlingua.datamodules.training import Shards
+from interlingua.datamodules.turns import ExhaustedError, Turns
+from interlingua.report import name_of
+
+COUNTS = {"en": 1500, "sw": 50, "de": 1}
+
+
+@pytest.fixture(scope="module")
+def uneven(tmp_path_factory):
+    """Languages of very unequal sizes; most texts of English are long."""
+    folder = tmp_path_factory.mktemp("uneven")
+    with ShardWriter(folder) as writer:
+        for language, count in COUNTS.items():
+            for number in range(count):
+                text = f"{language} {number}" + " dog" * (number % 20 if language == "en" else 0)
+                writer.write(f"{language}{number:04d}", [Caption(language, text)], item=number)
+    return str(folder)
+
+
+def source(paths, **options):
+    return Source(paths, **{"text": TextChoice(), **options})
+
+
+def reader(paths, data, **options):
+    return Reader("texts", source(paths, **options), ShardSet(paths), small_tokenizer(data), 64)
+
+
+def opened(sources, data, step=0, mixtures=None, max_steps=-1):
+    module = as_rank(Shards(sources, small_tokenizer(data).path, 64, workers=0, mixtures=mixtures), step=step)
+    module.trainer.max_steps = max_steps
+    module.setup("fit")
+    return module
+
+
+def test_what_a_capped_category_leaves_goes_to_the_others_in_their_proportions():
+    """In the very block in which the cap is reached, too: there most of a block is left over."""
+    weights, limits = np.array([0.9, 0.09, 0.01]), np.array([700, 10**9, 10**9])
+    counts = Turns(lambda _: weights, 1, limits, block=640).counts(1280)
+    assert counts.tolist() == [700, 522, 58]  # nine to one
+
+
+@pytest.mark.parametrize("epochs", [0.01, 1.0, 1.7])
+def test_a_cap_within_a_block_is_reached_to_the_last_draw(uneven, data, epochs):
+    texts = reader(uneven, data, batch_size=1, sampling=Sampling(0.3, max_epochs=epochs))
+    limits = {language: int(epochs * count) for language, count in COUNTS.items()}
+    total = sum(limits.values())
+    texts.check_end(total)
+    assert len(texts.draws.draws(0, total).sample) == total
+    assert texts.draws.drawn(total) == limits
+    with pytest.raises(ExhaustedError, match=f"{total} times in all"):
+        texts.read_step(total, 0, 1)
+
+
+STEPS = {
+    "rows": {"batch_size": 8},
+    "tokens": {"batch_tokens": 512, "micro_batch_tokens": 64},
+    "packed": {"batch_tokens": 512, "micro_batch_tokens": 64, "pack": True},
+}
+
+
+def most_steps(texts, rank=0, world=1):
+    for step in range(1000):
+        try:
+            texts.parts.step(step, rank, world)
+        except ExhaustedError:
+            return step
+    raise AssertionError("it does not end")
+
+
+@pytest.mark.parametrize("kind", STEPS)
+def test_running_out_ends_training_in_the_same_step_on_every_rank(uneven, data, kind):
+    last = set()
+    for world, rank in ((1, 0), (2, 0), (2, 1), (8, 0), (8, 7)):
+        last.add(most_steps(reader(uneven, data, sampling=Sampling(0.3, max_epochs=0.3), **STEPS[kind]), rank, world))
+    assert len(last) == 1
+    whole = reader(uneven, data, sampling=Sampling(0.3, max_epochs=0.3), **STEPS[kind])
+    assert 465 - 64 < whole.parts.draws_before(*last) <= 465  # 450 + 15 rows; less than a step is left
+
+
+@pytest.mark.parametrize("kind", ["rows", "tokens"])
+def test_training_to_the_last_step_that_a_cap_allows_ends_well(tmp_path, uneven, data, kind, monkeypatch):
+    """What loaders ask for beyond it, and what a checkpoint or report says there, is no error."""
+
+    def module(paths, data, **options):
+        return Shards({"texts": source(paths, sampling=Sampling(0.3, max_epochs=0.3), **STEPS[kind])}, tokenizer, 64, workers=0)
+
+    tokenizer = small_tokenizer(data).path
+    monkeypatch.setattr(test_training_data, "module", module)
+    most = most_steps(reader(uneven, data, sampling=Sampling(0.3, max_epochs=0.3), **STEPS[kind]))
+    seen, checkpoint = train(tmp_path, uneven, data, most)
+    assert len(seen) == most
+    assert all(step.batches for step in seen)
+    assert checkpoint.exists()
+    report = opened(module(uneven, data).sources, data, most).report()
+    assert report["data/texts/share/en"] == pytest.approx(450 / 465, abs=0.02)
+
+
+@pytest.mark.parametrize("by", ["samples", "tokens"])
+def test_where_steps_are_made_of_tokens_the_exponent_changes_with_these(uneven, data, by):
+    sampling = Sampling({0: 1.0, 100: 0.0}, by=by)
+    texts = reader(uneven, data, sampling=sampling, batch_tokens=1024, micro_batch_tokens=256)
+    texts.parts.part(4 * 120)
+    asked = [texts.draws.step_of(block * texts.draws.turns.block) for block in range(len(texts.parts.before))]
+    assert asked == [before / 4 for before in texts.parts.before]
+    late = next(block for block, step in enumerate(asked) if step >= 100)
+    draws = texts.draws.draws(*texts.draws.block(late))
+    if by == "samples":
+        codes = texts.texts.language[draws.text.numpy()]
+        assert np.ptp(np.bincount(codes, minlength=3)) <= 2
+
+
+def test_high_powers_draw_the_largest_alone():
+    assert temper(np.array([6.0, 2.0, 5.0]), 1e5).tolist() == [1, 0, 0]
+    assert temper(np.array([5, 5]), 2000).tolist() == [0.5, 0.5]
+
+
+@pytest.mark.parametrize("options", [{"exponent": float("nan")}, {"exponent": {-1: 0.7}}, {"exponent": {0: float("inf")}}])
+def test_powers_and_steps_that_are_no_numbers_are_refused(options):
+    with pytest.raises(ValueError, match=r"sampling exponent is .*give a number from 0"):
+        Sampling(**options)
+
+
+def test_a_cap_may_be_as_high_as_one_likes_but_not_without_end(uneven, data):
+    texts = reader(uneven, data, batch_size=4, sampling=Sampling(max_epochs=1e30))
+    texts.check_end(10**9)
+    assert len(texts.draws.draws(10**6, 4).sample) == 4
+    with pytest.raises(ValueError, match=r"max_epochs is inf; .* null for no limit"):
+        Sampling(max_epochs=float("inf"))
+
+
+@pytest.mark.parametrize("options", [{"batch_tokens": 512}, {"batch_size": 4, "sampling": Sampling()}])
+def test_other_texts_of_the_same_samples_are_another_order(tmp_path, data, options):
+    with ShardWriter(tmp_path) as writer:
+        for number in range(30):
+            writer.write(f"{number:02d}", [Caption("en", f"a dog {number}"), Caption("de", "ein Hund")], item=number)
+    state = opened({"texts": source(str(tmp_path), text=TextChoice(["en"]), **options)}, data).state_dict()
+    json.dumps(state)
+    opened({"texts": source(str(tmp_path), text=TextChoice(["en"]), **options)}, data).load_state_dict(state)
+    with pytest.raises(ValueError, match=r"sources\.texts\.texts that may be read: checkpoint"):
+        opened({"texts": source(str(tmp_path), **options)}, data).load_state_dict(state)
+
+
+def test_a_mixture_by_tokens_depends_on_the_tokens(uneven, data):
+    def of(exclude):
+        one = source(uneven, text=TextChoice([code for code in COUNTS if code not in exclude]), batch_size=4)
+        return opened({"a": one, "b": source(uneven, batch_size=4)}, data, mixtures={"m": Mixture(["a", "b"], by="tokens")})
+
+    with pytest.raises(ValueError, match=r"mixtures\.m\.size of a: checkpoint"):
+        of(["sw"]).load_state_dict(of([]).state_dict())
+
+
+def test_a_cap_is_held_against_the_steps_that_a_mixture_gives(uneven, data):
+    capped = source(uneven, batch_size=1, sampling=Sampling(max_epochs=1))
+    sources, mixtures = {"a": capped, "b": source(uneven, batch_size=1)}, {"m": Mixture(["a", "b"])}
+    opened(sources, data, mixtures=mixtures, max_steps=3000).train_dataloader()
+    with pytest.raises(ValueError, match=r"source 'a': 20\d\d steps of 1 rows need more than the 1551"):
+        opened(sources, data, mixtures=mixtures, max_steps=4096).train_dataloader()
+
+
+def test_steps_beyond_the_last_are_empty(uneven, data):
+    module = opened({"a": source(uneven, batch_size=2)}, data, max_steps=3)
+    sizes = [len(step.batches) for step, _ in zip(module.train_dataloader(), range(5), strict=False)]
+    assert sizes == [1, 1, 1, 0, 0]
+    assert torch.is_tensor(module.readers[0].read_step(4, 0, 1)[0][0].sample)
+
+
+def test_the_table_of_what_was_drawn_takes_names_of_any_kind():
+    assert name_of("data/texts/epochs/en-de") == ("texts", "en-de")
+    assert name_of("data/web/share/share/sw") == ("web", "share/sw")
+    assert name_of("data/en/web/share/sw") == ("en/web", "sw")
