@@ -1,6 +1,7 @@
 """From numbers of samples to batches: an opened source."""
 
 import hashlib
+from collections import Counter
 from collections.abc import Sequence
 from functools import cached_property
 from typing import NamedTuple
@@ -14,7 +15,7 @@ from ..modalities.augmentation import draw_luck
 from ..modalities.batch import Batch, Fault, Text
 from ..modalities.chance import chance, salt
 from ..modalities.image import BadImageError, collate_images
-from ..modalities.text import collate_packed, collate_text
+from ..modalities.text import CrowdedRowError, collate_packed, collate_text
 from ..modalities.tokenizer import Tokenizer
 from .alignments import collate_alignment, read_alignment
 from .choice import TextChoice
@@ -274,7 +275,13 @@ class Reader:
         item = torch.tensor([row.item for row in rows], dtype=torch.int64)
         batch = Batch(self.name, item, draws.sample[slots], draws.epoch[slots])
         if places is not None:
-            return Reading(self._collate_packed(rows, batch, places[slots]), slots, faults)
+            try:
+                return Reading(self._collate_packed(rows, batch, places[slots]), slots, faults)
+            except CrowdedRowError:  # lengths that were estimated, or texts that changed since they were counted
+                fit, crowded = self._leave_out([row.text.text for row in rows], batch.sample, places[slots])
+                draws, places = draws.at(torch.tensor(slots)[fit]), places[slots][fit]
+                reading = self.read(draws, places)
+                return Reading(reading.batch, [slots[place] for place in fit], faults + crowded)
         return Reading(self._collate(rows, batch), slots, faults)
 
     def _read_row(self, number: int, text: int, translation: int, crop: Sequence[float] | None) -> Row:
@@ -306,6 +313,21 @@ class Reader:
     def _tokenize(self, captions: list[Caption]) -> Text:
         texts, languages = [caption.text for caption in captions], [caption.language for caption in captions]
         return collate_text(texts, languages, self.tokenizer, self.max_tokens)
+
+    def _leave_out(
+        self, texts: list[str], sample: Int64[Tensor, "N"], places: Int64[Tensor, "N"]
+    ) -> tuple[list[int], list[Fault]]:
+        """Which packed texts their rows have room for, the first ones first, and the others as faults."""
+        lengths = np.minimum(self.tokenizer.count_tokens(texts), self.max_tokens).tolist()
+        fit, faults, load = [], [], Counter[int]()
+        for number, (length, row) in enumerate(zip(lengths, places.tolist(), strict=True)):
+            if load[row] + length > self.max_tokens:
+                detail = f"its {length} tokens are more than were counted; count anew (`interlingua shards index --tokenizer`)"
+                faults.append(Fault("changed texts", *self.shards.find(int(sample[number])), detail))
+                continue
+            load[row] += length
+            fit.append(number)
+        return fit, faults
 
     def _collate_packed(self, rows: list[Row], batch: Batch, places: Int64[Tensor, "N"]) -> Batch:
         """Rows of several texts; a row is known by its first text."""

@@ -13,6 +13,10 @@ from .chance import chance
 from .tokenizer import Tokenizer
 
 
+class CrowdedRowError(ValueError):
+    """The texts of a row are longer than it."""
+
+
 def collate_text(texts: Sequence[str | None], languages: Sequence[str], tokenizer: Tokenizer, max_tokens: int) -> Text:
     """Tokenise one text a sample.
 
@@ -51,7 +55,8 @@ def collate_packed(
         the words of each text.
 
     Raises:
-        ValueError: As of `collate_text`; the texts of a row are longer than `max_tokens`, or a row has none.
+        CrowdedRowError: The texts of a row are longer than `max_tokens`.
+        ValueError: As of `collate_text`; or a row has no text.
     """
     if max_tokens < 3:
         raise ValueError(f"max_tokens is {max_tokens}; at least 3 are needed for start token, one piece and end token")
@@ -122,7 +127,7 @@ def _lay_out(lengths: Int64[np.ndarray, "N"], rows: Int64[np.ndarray, "N"], max_
         raise ValueError(f"row {int(texts.argmin())} of {len(texts)} has no text; number the rows from 0 and leave none out")
     if load.max(initial=0) > max_tokens:
         row = int(load.argmax())
-        raise ValueError(
+        raise CrowdedRowError(
             f"the {texts[row]} texts of row {row} have {load[row]} tokens, but max_tokens is {max_tokens}; fit rows by the "
             "lengths that this tokenizer gives, start and end token included (`fit_rows`)"
         )

@@ -14,7 +14,8 @@ from interlingua.datamodules.choice import TextChoice
 from interlingua.datamodules.draws import Sampling, temper
 from interlingua.datamodules.mixture import Mixture
 from interlingua.datamodules.reading import Reader
-from interlingua.datamodules.sample import Caption
+from interlingua.datamodules.sample import BadSampleError, Caption
+from interlingua.datamodules.shards.lengths import find_lengths
 from interlingua.datamodules.shards.reader import ShardSet
 from interlingua.datamodules.shards.writer import ShardWriter
 from interlingua.datamodules.source import Source
@@ -188,3 +189,29 @@ def test_the_table_of_what_was_drawn_takes_names_of_any_kind():
     assert name_of("data/texts/epochs/en-de") == ("texts", "en-de")
     assert name_of("data/web/share/share/sw") == ("web", "share/sw")
     assert name_of("data/en/web/share/sw") == ("en/web", "sw")
+
+
+def test_packed_texts_that_are_longer_than_counted_are_holes_where_their_row_has_no_room(tmp_path, data, monkeypatch):
+    """As where a shard could not be read when its tokens were counted, so that their number was estimated."""
+    with ShardWriter(tmp_path) as writer:
+        for number in range(12):
+            writer.write(f"{number:02d}", [Caption("en", "ζξψ ωφχ " * (1 + number % 4) + str(number))], item=number)
+
+    def fail(*arguments, **options):
+        raise BadSampleError("unreadable shard", "input/output error")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(ShardSet, "read", fail)
+        find_lengths(ShardSet(str(tmp_path)), small_tokenizer(data))
+    texts = reader(str(tmp_path), data, batch_tokens=512, micro_batch_tokens=256, pack=True)
+    read, holes = [], []
+    for part in texts.parts.block(0):
+        reading = texts.read(*part)
+        assert reading.batch.text.tokens.shape[1] <= 64
+        read += part.draws.sample[reading.slots].tolist()
+        starts = reading.batch.text.tokens == small_tokenizer(data).vocabulary.start
+        assert int(starts.sum()) == len(reading.slots)
+        assert {fault.kind for fault in reading.faults} <= {"changed texts"}
+        holes += [int(fault.key) for fault in reading.faults]
+    assert sorted(read + holes) == list(range(12))
+    assert 0 < len(holes) < 12
