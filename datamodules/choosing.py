@@ -110,13 +110,20 @@ def strata(
         return {(language, -1): np.unique(groups) for language, groups in first.items()}
     second = _by_language(texts, texts.taken(translation), translation)
     roles = max(1, len(texts.roles)) if translation.same_role else 1
-    found = {
-        (one, other): np.unique(np.intersect1d(first[one], second[other]) // roles)
-        for one in first
-        for other in second
-        if one != other
-    }
-    return {pair: samples for pair, samples in found.items() if len(samples)}
+    group = np.concatenate([np.zeros(0, np.int64), *second.values()])
+    order = np.argsort(group, kind="stable")
+    group, language = group[order], np.repeat(list(second), [len(groups) for groups in second.values()])[order]
+    found = {}
+    for one, groups in first.items():  # all partners of a language at once: there may be thousands of pairs
+        begin = np.searchsorted(group, groups)
+        counts = np.searchsorted(group, groups, side="right") - begin
+        row = np.arange(counts.sum()) + np.repeat(begin - np.cumsum(counts) + counts, counts)
+        row = row[np.argsort(language[row], kind="stable")]
+        others, starts = np.unique(language[row], return_index=True)
+        for other, part in zip(others.tolist(), np.split(row, starts[1:]), strict=False):
+            if other != one:
+                found[one, other] = np.unique(group[part] // roles)
+    return found
 
 
 def _by_language(

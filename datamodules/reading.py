@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
-from jaxtyping import Int64, UInt8
+from jaxtyping import Float64, Int64, UInt8
 from torch import Tensor
 
 from ..modalities.augmentation import draw_luck
@@ -129,22 +129,26 @@ class Reader:
             return EvenDraws(self.samples, self._units(self.samples), self.key, chooser)
         readable = np.zeros(len(self.shards), bool)
         readable[self.samples] = True
-        tokens = self._lengths() if source.sampling.by == "tokens" else None
+        tokens = self._mean_tokens(chooser) if source.sampling.by == "tokens" else []
         groups = []
         for pair, samples in strata(self.texts, source.text, source.translation).items():
             kept = samples[readable[samples]]
             if len(kept):
                 name = name_stratum(pair, self.texts.languages)
-                groups.append(Stratum(name, pair, kept, self._units(kept), self._tokens_of(chooser, pair, tokens)))
+                mean = float(sum(side[one] for side, one in zip(tokens, pair, strict=False))) if tokens else 1.0
+                groups.append(Stratum(name, pair, kept, self._units(kept), mean))
         return MixedDraws(groups, source.sampling, self.key, chooser)
 
-    def _tokens_of(self, chooser: Chooser, pair: tuple[int, int], lengths: np.ndarray | None) -> float:
-        """Tokens of a row of this pair of languages in the mean; 1 where nobody asks."""
-        if lengths is None:
-            return 1.0
-        masks = [mask for mask in (chooser.first, chooser.second) if mask is not None]
-        sides = [lengths[mask & (self.texts.language == one)] for mask, one in zip(masks, pair, strict=False)]
-        return float(sum(np.minimum(side, self.max_tokens).mean() for side in sides))
+    def _mean_tokens(self, chooser: Chooser) -> list[Float64[np.ndarray, "languages"]]:
+        """Tokens of a text by language in the mean: of those that may be the text, and of those that may be its translation."""
+        lengths, many = np.minimum(self._lengths(), self.max_tokens), len(self.texts.languages)
+        means = []
+        for mask in (chooser.first, chooser.second):
+            if mask is not None:
+                language = self.texts.language[mask]
+                sums = np.bincount(language, lengths[mask], many)
+                means.append(sums / np.bincount(language, minlength=many).clip(1))
+        return means
 
     def _cut(self) -> ByCount | ByTokens:
         source = self.source
