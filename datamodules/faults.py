@@ -65,4 +65,5 @@ class FaultTally:
         self._known.add(fault)
         self._told[fault.kind] += 1
         last = "; further ones of this kind are only counted" if self._told[fault.kind] == self.told_per_kind else ""
-        log.warning("%s: skipped %s in %s, key %s: %s%s", self.name, fault.kind, fault.shard, fault.key, fault.detail, last)
+        place = f"{fault.shard}, key {fault.key}" if fault.key else fault.shard  # a fault of a whole tar has no key
+        log.warning("%s: skipped %s in %s: %s%s", self.name, fault.kind, place, fault.detail, last)

@@ -51,7 +51,7 @@ class ReportData(Callback):
         from rich.console import Console
         from rich.table import Table
 
-        table = Table("source", "of it", "share drawn", "epochs", title="What was drawn")
+        table = Table("source or mixture", "language or source", "share drawn", "epochs", title="What was drawn")
         for key, share in sorted(shares.items(), key=lambda pair: (name_of(pair[0])[0], -pair[1])):
             source, name = name_of(key)
             epochs = report.get(f"data/{source}/epochs/{name}")

@@ -235,7 +235,11 @@ def _add_show(commands: Any) -> None:
     )
     show.add_argument("-n", dest="number", type=int, default=8, metavar="N", help="samples to show (default: %(default)s)")
     show.add_argument(
-        "--language", nargs="+", action="extend", metavar="CODE", help="only samples and texts in these languages"
+        "--language",
+        nargs="+",
+        action="extend",
+        metavar="CODE",
+        help="only samples with a text in one of these languages, and of their texts only those",
     )
     show.add_argument("--sheet", type=Path, metavar="FILE.png", help="also draw pictures and texts into this file")
     _add_index_folder(show)

@@ -24,7 +24,8 @@ def _write_sources(arguments: argparse.Namespace) -> int:
         written, languages = _write_records(arguments.records(arguments, skipped), arguments, skipped)
     finally:
         _report_skipped(skipped)
-    print(f"{written:,} samples in {arguments.out}: " + ", ".join(f"{code} {n:,}" for code, n in languages.most_common()))
+    texts = ", ".join(f"{code} {number:,}" for code, number in languages.most_common())
+    print(f"{written:,} samples in {arguments.out}; texts: {texts}")
     return 0
 
 
@@ -143,8 +144,9 @@ def add_write(commands: Any) -> None:
         sources,
         "jsonl",
         _from_jsonl,
-        "A JSON object a line: image, and caption (text or list), captions (by language) or texts (text, lang, role); "
-        "or parallel text: src, tgt, src_lang, tgt_lang.",
+        "A JSON object a line: caption (text or list), captions (by language) or texts (text, lang, role), and optionally "
+        "image, language, role; or parallel text: src, tgt, src_lang, tgt_lang. Lines with the same item are about the same "
+        "thing, and never each other's negatives.",
         "captions.jsonl.gz data/train --language en",
     )
     documents = _source(

@@ -57,7 +57,8 @@ class Contrast(Objective):
         if encoder.vector_width is None or missing:
             raise ValueError(
                 f"contrast compares vectors of {' and '.join(self.sides)}; {type(encoder).__name__} reads "
-                f"{', '.join(encoder.widths)} and gives {'no vectors' if encoder.vector_width is None else 'vectors'}"
+                f"{', '.join(encoder.widths)} and gives {'no vectors' if encoder.vector_width is None else 'vectors'}; "
+                "use an encoder that reads both and gives vectors, such as models.two_towers.TwoTowers (with or without image)"
             )
         self.width = encoder.vector_width
 
