@@ -55,18 +55,22 @@ class Sampling:
     max_epochs: int | float | None = None
 
     def __post_init__(self):
-        points = self.exponent if isinstance(self.exponent, Mapping) else {0: self.exponent}
-        if not points or not all(_is_number(one) and one >= 0 for one in (*points, *points.values())):
+        given = self.exponent if isinstance(self.exponent, Mapping) else {0: self.exponent}
+        if not given or not all(_is_number(one) and one >= 0 for one in (*given, *given.values())):
             raise ValueError(f"sampling exponent is {self.exponent}; give a number from 0, or numbers from 0 by step")
         if self.max_epochs is not None and not (_is_number(self.max_epochs) and self.max_epochs > 0):
             raise ValueError(f"sampling max_epochs is {self.max_epochs}; give a number above 0, or null for no limit")
 
+    @property
+    def points(self) -> dict[int, float]:
+        """The exponent by step, ascending; the same however it was written."""
+        given = self.exponent if isinstance(self.exponent, Mapping) else {0: self.exponent}
+        return {step: float(given[step]) for step in sorted(given)}
+
     def exponent_at(self, step: int | float) -> float:
         """The exponent at a step."""
-        if not isinstance(self.exponent, Mapping):
-            return self.exponent
-        steps = sorted(self.exponent)
-        return float(np.interp(step, steps, [self.exponent[one] for one in steps]))
+        points = self.points
+        return float(np.interp(step, list(points), list(points.values())))
 
 
 def _is_number(value: object) -> bool:

@@ -47,11 +47,17 @@ class Mixed:
         """
         self.names = list(mixture.sources)
         self.sizes = {one: sizes[one] for one in self.names}
-        self._exponent = Sampling(mixture.exponent).exponent_at
+        self.mixture, self._exponent = mixture, Sampling(mixture.exponent)
         self.turns = Turns(self._weights, int(chance(seed, salt(f"mixture {name}"))), block=STEPS)
 
     def _weights(self, first: int) -> np.ndarray:
-        return temper(np.array(list(self.sizes.values())), self._exponent(first))
+        return temper(np.array(list(self.sizes.values())), self._exponent.exponent_at(first))
+
+    @property
+    def order(self) -> dict[str, str]:
+        """All that the order depends on but the seed: to be compared when a run is resumed."""
+        sizes = {f"size of {name}": str(size) for name, size in self.sizes.items()}
+        return {"sources": str(self.names), "exponent": str(self._exponent.points), "by": self.mixture.by, **sizes}
 
     def at(self, step: int) -> tuple[str, int]:
         """The source that a step reads, and how many steps had read it before."""
@@ -64,13 +70,17 @@ class Mixed:
 
 
 def check_mixtures(mixtures: Mapping[str, Mixture], sources: Collection[str]) -> None:
-    """Refuse a source that is not there, or in two mixtures.
+    """Refuse a source that is not there, or in two mixtures, and a mixture with the name of a source.
 
     Raises:
         ValueError: Names the mixture and the source.
     """
     seen: dict[str, str] = {}
     for name, mixture in mixtures.items():
+        if name in sources:
+            raise ValueError(
+                f"mixtures.{name}: a source has this name, too, and they are logged by it; name the mixture otherwise"
+            )
         for source in mixture.sources:
             if source not in sources:
                 raise ValueError(f"mixtures.{name}: there is no source {source!r}; sources are {', '.join(sources)}")

@@ -187,7 +187,8 @@ class Reader:
         if self.shards.remote:
             order["window"] = source.window
         if sampling is not None:
-            order |= {f"sampling.{name}": str(getattr(sampling, name)) for name in ("exponent", "by", "max_epochs")}
+            most = None if sampling.max_epochs is None else float(sampling.max_epochs)
+            order |= {"sampling.exponent": str(sampling.points), "sampling.by": sampling.by, "sampling.max_epochs": str(most)}
         return order
 
     @cached_property

@@ -140,9 +140,7 @@ class Shards(LightningDataModule):
 
     def state_dict(self) -> dict[str, Any]:
         """What the order of training depends on, and how far it is planned; the position is the trainer's `global_step`."""
-        mixtures = {name: {key: str(value) for key, value in vars(one).items()} for name, one in self.mixtures.items()}
-        for one, mixed in zip(mixtures.values(), self._mixed, strict=False):
-            one |= {f"size of {name}": str(size) for name, size in mixed.sizes.items()}
+        mixtures = {name: mixed.order for name, mixed in zip(self.mixtures, self._mixed, strict=False)}
         order = {"seed": self.seed, "sources": {reader.name: reader.order for reader in self.readers}, "mixtures": mixtures}
         return {"order": order, "planned": self._plan_to_here()}
 

@@ -62,7 +62,7 @@ class Cache:
     @property
     def limit(self) -> int:
         """Bytes."""
-        return int(self.gigabytes * 1e9)
+        return int(min(self.gigabytes, 1e9) * 1e9)  # without end, too
 
     def place(self, tar: RemoteTar) -> Path:
         """Where a shard is, once fetched."""

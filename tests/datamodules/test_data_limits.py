@@ -15,6 +15,7 @@ from interlingua.datamodules.draws import Sampling, temper
 from interlingua.datamodules.mixture import Mixture
 from interlingua.datamodules.reading import Reader
 from interlingua.datamodules.sample import BadSampleError, Caption
+from interlingua.datamodules.shards.cache import Cache
 from interlingua.datamodules.shards.lengths import find_lengths
 from interlingua.datamodules.shards.reader import ShardSet
 from interlingua.datamodules.shards.writer import ShardWriter
@@ -215,3 +216,24 @@ def test_packed_texts_that_are_longer_than_counted_are_holes_where_their_row_has
         holes += [int(fault.key) for fault in reading.faults]
     assert sorted(read + holes) == list(range(12))
     assert 0 < len(holes) < 12
+
+
+def test_what_is_written_otherwise_and_means_the_same_is_no_other_order(uneven, data):
+    def of(exponent, shared):
+        one, two = (source(uneven, batch_size=4, sampling=Sampling(exponent, max_epochs=50)) for _ in range(2))
+        return opened({"a": one, "b": two}, data, mixtures={"m": Mixture(["a", "b"], shared)})
+
+    of(1, {0: 1, 10: 0}).load_state_dict(of(1.0, {10: 0.0, 0: 1.0}).state_dict())
+    with pytest.raises(
+        ValueError, match=r"mixtures\.m\.exponent: .*; sources\.a\.sampling\.exponent: checkpoint {0: 1.0}, now"
+    ):
+        of(0.5, 0.5).load_state_dict(of(1, 1).state_dict())
+
+
+def test_a_mixture_has_a_name_of_its_own():
+    with pytest.raises(ValueError, match=r"mixtures\.a: a source has this name, too"):
+        Shards({name: Source("x", 4, text=TextChoice()) for name in "ab"}, mixtures={"a": Mixture(["a", "b"])})
+
+
+def test_a_cache_may_be_without_end():
+    assert Cache(gigabytes=float("inf")).limit > 10**17
