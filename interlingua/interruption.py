@@ -54,7 +54,8 @@ class Interruption(Callback):
             signal.signal(signal.SIGINT, signal.SIG_DFL)  # should the end take long
             raise Interrupted
         self.asked = True
-        os.write(2, b"\ninterlingua fit: stopping after this step; Ctrl-C again stops at once, and saves nothing\n")
+        if os.environ.get("LOCAL_RANK", "0") == "0":
+            os.write(2, b"\ninterlingua fit: stopping after this step; Ctrl-C again stops at once, and saves nothing\n")
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """From here on there is something to save."""

@@ -11,6 +11,8 @@ HARMLESS = (
     ".*deprecated in v4.*removed in v5.*",  # jsonargparse, of Lightning's calls; we require less than 5
     "Checkpoint directory .* exists and is not empty.*",  # so it is whenever a run is resumed
     "The dirpath has changed from.*",  # a resumed run may write elsewhere
+    "You defined a `validation_step` but have no.*",  # a run may have nothing to validate on
+    "It is recommended to use .*sync_dist=True.*",  # what is logged is summed over ranks before
     "Using ModelCheckpoint with manual optimization.*",  # the state after the step is the one to resume from
 )
 

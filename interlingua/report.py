@@ -23,7 +23,7 @@ class ReportData(Callback):
     def on_train_batch_end(self, trainer: Trainer, pl_module: LightningModule, *_: Any) -> None:
         """Report, every now and then."""
         every: int = EVERY * trainer.log_every_n_steps  # type: ignore[attr-defined]  # set by its logger connector
-        if trainer.global_step % every == 0 or trainer.global_step == trainer.max_steps:
+        if trainer.global_step % every == 0 and trainer.global_step != trainer.max_steps:
             self.report(trainer)
 
     def report(self, trainer: Trainer) -> dict[str, float]:

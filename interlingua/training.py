@@ -66,10 +66,10 @@ def run(command: str, argv: Sequence[str]) -> int:
     Returns:
         Exit status: 2 where the arguments or the configuration are wrong, 130 where interrupted.
     """
-    if argv and argv[0] in ("--help", "-h"):
-        return show_help(command, argv[1:])
     overwrite = command == "fit" and "--overwrite" in argv
     try:
+        if argv and argv[0] in ("--help", "-h"):
+            return show_help(command, argv[1:])
         return start(command, read_arguments([word for word in argv if not (overwrite and word == "--overwrite")]), overwrite)
     except ConfigurationError as error:
         print(f"interlingua {command}: {error}", file=sys.stderr)

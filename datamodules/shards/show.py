@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from ...modalities.batch import Fault
-from ..sample import BadSampleError, Caption, Sample
+from ..align.words import split_words
+from ..sample import Alignment, BadSampleError, Caption, Sample
 from .reader import ShardSet
 
 TILE, LINE, MARGIN, LINES = 224, 22, 12, 5
@@ -40,7 +41,18 @@ def format_sample(sample: Sample, languages: Sequence[str] | None = None) -> str
     parts += [f"  {extension}, {len(content):,} bytes" for extension, content in sample.members.items()]
     texts = [text for text in sample.texts if languages is None or text.language in languages]
     parts += [f"  {text.language:<6}{text.role:<9} {text.text}" for text in texts]
+    parts += [_format_alignment(sample, alignment) for alignment in sample.alignments]
     return "\n".join(_COMMANDS.sub(lambda found: ascii(found[0])[1:-1], part) for part in parts)
+
+
+def _format_alignment(sample: Sample, alignment: Alignment) -> str:
+    """Which words translate each other: `en-de  dog=Hund house=Haus`."""
+    left, right = sample.texts[alignment.text], sample.texts[alignment.translation]
+    words, others = split_words([left.text, right.text])
+    pairs = " ".join(
+        f"{words[one]}={others[other]}" for one, other in alignment.words if one < len(words) and other < len(others)
+    )
+    return f"  {left.language}-{right.language}  {pairs}"
 
 
 def draw_sheet(samples: Sequence[Sample], file: Path, languages: Sequence[str] | None = None) -> list[str]:

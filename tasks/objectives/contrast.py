@@ -34,7 +34,8 @@ class Contrast(Objective):
     ):
         """
         Args:
-            left, right: What is compared, by the names of `States.vectors`.
+            left: What is compared, by its name in `States.vectors`.
+            right: What it is compared with, likewise.
             temperature: At the start; similarities are cosines divided by it.
             max_scale: Most that similarities are multiplied by (1 / temperature). After each step the parameter is put
                 back to it, so that, unlike with a clamp in the loss, its gradient is alive at the bound.

@@ -260,3 +260,12 @@ def test_help_does_not_pay_for_torch():
     )
     code += "heavy = {'torch', 'numpy', 'PIL', 'matplotlib', 'rich', 'webdataset'} & set(sys.modules); assert not heavy, heavy"
     subprocess.run([sys.executable, "-c", code], check=True, stdout=subprocess.DEVNULL)
+
+
+def test_show_tells_which_words_translate_each_other(run, tmp_path):
+    (tmp_path / "a.en").write_text("the red house\n")
+    (tmp_path / "a.de").write_text("das rote Haus\n")
+    (tmp_path / "a.align").write_text("0-0 1-1 2-2\n")
+    files = (tmp_path / "a.en", tmp_path / "a.de", tmp_path / "s", "--alignments", tmp_path / "a.align")
+    assert run("write", "moses", *files)[0] == 0
+    assert "  en-de  the=das red=rote house=Haus" in run("show", tmp_path / "s")[1]

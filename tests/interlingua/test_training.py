@@ -250,6 +250,8 @@ def test_help_is_short_and_tells_about_a_class(capsys):
     shown = capsys.readouterr().out
     assert "--rate RATE" in shown
     assert "Predict a share of what is read" in shown
+    assert main(["fit", "--help", "Halve"]) == 2
+    assert "--help: found 'Halve', expected a full path" in capsys.readouterr().err
 
 
 @pytest.mark.slow
