@@ -5,7 +5,8 @@ import json
 import os
 import tarfile
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -76,7 +77,7 @@ def repair_shards(
     """
     out = Path(folder)
     _check_places(find_shards(paths), out)
-    older = find_older(out, force)
+    older = {*find_older(out, force), *_listed(out)}
     with TemporaryDirectory(prefix=".repair-", dir=out) as working:
         bench = _Bench(Path(working), fields or FieldMap(), decode, join, tokenizer)
         bench.copy_all(paths)
@@ -105,6 +106,17 @@ def _check_places(tars: Sequence[Path], out: Path) -> None:
                 "repair one folder at a time"
             )
         seen[tar.name] = tar
+
+
+def _listed(folder: Path) -> Iterator[Path]:
+    """Shards that the index.json of a folder lists, and what belongs to them: of an earlier copy, whatever their names."""
+    names: set[str] = set()
+    with suppress(OSError, ValueError, TypeError, KeyError):  # it may be anything
+        names = {str(entry["name"]) for entry in json.loads((folder / "index.json").read_text(encoding="utf-8"))["shards"]}
+    for path in folder.iterdir():
+        tar, extension, rest = path.name.rpartition(".tar")
+        if tar + extension in names and (not rest or rest.startswith((".index", ".lengths"))):
+            yield path
 
 
 class _Bench:

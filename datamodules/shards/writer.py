@@ -16,7 +16,7 @@ from ..sample import Alignment, Caption
 from .fields import MEMBERS, PICTURES, check_language, is_blank, require_characters, split_name
 from .relations import describe_alignments
 
-OURS = re.compile(r".*-\d{6}\.tar(\.index|\.index-\w+|\.partial)?|index\.json(\.partial)?", re.DOTALL)
+OURS = re.compile(r".*-\d{6}\.tar(\.(index|lengths)(-\w+)?|\.partial)?|index\.json(\.partial)?", re.DOTALL)
 """Files of a folder that belong to its shards; whatever else is there, other tars too, is never removed."""
 
 

@@ -215,3 +215,15 @@ def test_too_many_bad_samples_stop_with_the_summary(data, tmp_path, caplog):
         record.getMessage().split("key ")[1].split(":")[0] for record in caplog.records if "skipped" in record.getMessage()
     }
     assert named == {f"bad{n}" for n in range(5)}
+
+
+def test_a_forced_copy_leaves_no_shard_of_an_earlier_one(tmp_path):
+    """Shards keep their names, so that those of another source stay where nothing replaces them."""
+    tars = [write_tar(tmp_path / f"{name}.tar", {"0.json": record(("en", "a dog"))}) for name in ("emoji", "stamps")]
+    out = tmp_path / "copy"
+    repair_shards(tars, out)
+    ShardSet(str(out))
+    assert (out / "emoji.tar.index").exists()
+    (out / "own.tar").write_bytes(b"no shard that was written here")
+    assert repair_shards(tars[1:], out, force=True).shards == 1
+    assert sorted(path.name for path in out.iterdir()) == ["index.json", "own.tar", "stamps.tar"]
