@@ -83,7 +83,7 @@ def test_a_wrong_value_is_one_line(run, option, value, words):
 
 
 def test_a_source_without_options_it_needs(run):
-    refused(run("--data.sources.other", "{shards: x}"), "data.sources.other: needs batch_size")
+    refused(run("--data.sources.other", "{batch_size: 4}"), "data.sources.other: needs shards")
 
 
 def test_divergence_is_an_error_and_not_silent(run):

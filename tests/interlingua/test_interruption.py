@@ -57,6 +57,7 @@ def left(folder):
     for file in sorted(Path(folder, "logs").glob("version_*/metrics.csv")):
         with file.open() as opened:
             rows += [{name: value for name, value in row.items() if value} for row in csv.DictReader(opened)]
+    rows = [row for row in rows if not all(name == "step" or name.startswith("data/") for name in row)]  # told at each end
     return torch.load(Path(folder, "checkpoints/last.ckpt"), weights_only=True), rows
 
 
