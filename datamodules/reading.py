@@ -1,48 +1,28 @@
 """From numbers of samples to batches: an opened source."""
 
 import hashlib
-from collections import Counter
-from collections.abc import Sequence
 from functools import cached_property
-from typing import NamedTuple
 
 import numpy as np
 import torch
-from jaxtyping import Float64, Int64, UInt8
+from jaxtyping import Float64, Int64
 from torch import Tensor
 
-from ..modalities.augmentation import draw_luck
-from ..modalities.batch import Batch, Fault, Text
+from ..modalities.batch import Batch, Fault
 from ..modalities.chance import chance, salt
-from ..modalities.image import BadImageError, collate_images
-from ..modalities.text import CrowdedRowError, collate_packed, collate_text
 from ..modalities.tokenizer import Tokenizer
-from .alignments import collate_alignment, read_alignment
-from .choice import TextChoice
 from .choosing import Chooser, name_stratum, strata
 from .draws import Draws, EvenDraws, MixedDraws, Stratum, choose_texts
 from .filtering import TextRows
 from .order import Units
 from .parts import ByCount, ByTokens, Part
-from .sample import BadSampleError, Caption
+from .rows import RowReader
+from .selection import find_samples, find_unknown
 from .shards.lengths import find_lengths
 from .shards.reader import ShardSet
 from .source import Source
 from .steps import Reading, split
 from .turns import ExhaustedError
-
-IMAGE = salt("image")
-
-
-class Row(NamedTuple):
-    """What is read of one sample."""
-
-    item: int
-    text: Caption | None
-    translation: Caption | None
-    pixels: UInt8[Tensor, "3 S S"] | None
-    words: list[tuple[int, int]]
-    """Pairs of words of text and translation that translate each other."""
 
 
 class Reader:
@@ -104,6 +84,7 @@ class Reader:
                 "change what the source reads, or its shards"
             )
         self.samples = found
+        self._rows = RowReader(name, source, shards, tokenizer, max_tokens, self.key, augment)
         chooser = None if source.text is None else Chooser(self.texts, source.text, source.translation)
         self.draws = self._order(chooser)
         self.parts = self._cut()
@@ -259,121 +240,5 @@ class Reader:
         return choose_texts(sample, epoch, self.key, self.draws.chooser)
 
     def read(self, draws: Draws, places: Int64[Tensor, "N"] | None = None) -> Reading:
-        """Read some rows; those that cannot be read are faults.
-
-        Args:
-            draws: What is read.
-            places: Of packed texts: the row that each stands in.
-        """
-        crops: Sequence[Sequence[float] | None] = [None] * len(draws.sample)
-        if self.source.image is not None and self.augment:
-            crops = draw_luck(chance(self.key, draws.epoch, draws.sample, IMAGE))
-        rows: list[Row] = []
-        slots: list[int] = []
-        faults: list[Fault] = []
-        for slot, (sample, _, text, translation) in enumerate(zip(*(field.tolist() for field in draws), strict=True)):
-            try:
-                rows.append(self._read_row(sample, text, translation, crops[slot]))
-                slots.append(slot)
-            except (BadSampleError, BadImageError) as error:
-                faults.append(Fault(error.kind, *self.shards.find(sample), error.detail))
-        item = torch.tensor([row.item for row in rows], dtype=torch.int64)
-        batch = Batch(self.name, item, draws.sample[slots], draws.epoch[slots])
-        if places is not None:
-            try:
-                return Reading(self._collate_packed(rows, batch, places[slots]), slots, faults)
-            except CrowdedRowError:  # lengths that were estimated, or texts that changed since they were counted
-                fit, crowded = self._leave_out([row.text.text for row in rows], batch.sample, places[slots])
-                draws, places = draws.at(torch.tensor(slots)[fit]), places[slots][fit]
-                reading = self.read(draws, places)
-                return Reading(reading.batch, [slots[place] for place in fit], faults + crowded)
-        return Reading(self._collate(rows, batch), slots, faults)
-
-    def _read_row(self, number: int, text: int, translation: int, crop: Sequence[float] | None) -> Row:
-        sample = self.shards.read(number, image=self.source.image is not None)
-        first, pixels = int(self.texts.start[number]), None
-        if max(text, translation) - first >= len(sample.texts):
-            raise BadSampleError("missing text", "the texts that the index names are not there any more")
-        captions = [None if one < 0 else sample.texts[one - first] for one in (text, translation)]
-        words = read_alignment(sample, text - first, translation - first) if translation >= 0 and sample.alignments else []
-        if self.source.image is not None:
-            if sample.image is None:
-                raise BadSampleError("missing image", "the picture that the index names is not there any more")
-            pixels = self.source.image.read(sample.image, crop)
-        return Row(sample.item, *captions, pixels, words)
-
-    def _collate(self, rows: list[Row], batch: Batch) -> Batch:
-        source = self.source
-        if source.text is not None:
-            batch = batch._replace(text=self._tokenize([row.text for row in rows]))
-        if source.translation is not None:
-            batch = batch._replace(translation=self._tokenize([row.translation for row in rows]))
-            texts = ([row.text.text for row in rows], [row.translation.text for row in rows])
-            words = [row.words for row in rows]
-            batch = batch._replace(alignment=collate_alignment(words, *texts, batch.text, batch.translation, self.tokenizer))
-        if source.image is not None:
-            batch = batch._replace(image=collate_images([row.pixels for row in rows], source.image.size))
-        return batch
-
-    def _tokenize(self, captions: list[Caption]) -> Text:
-        texts, languages = [caption.text for caption in captions], [caption.language for caption in captions]
-        return collate_text(texts, languages, self.tokenizer, self.max_tokens)
-
-    def _leave_out(
-        self, texts: list[str], sample: Int64[Tensor, "N"], places: Int64[Tensor, "N"]
-    ) -> tuple[list[int], list[Fault]]:
-        """Which packed texts their rows have room for, the first ones first, and the others as faults."""
-        lengths = np.minimum(self.tokenizer.count_tokens(texts), self.max_tokens).tolist()
-        fit, faults, load = [], [], Counter[int]()
-        for number, (length, row) in enumerate(zip(lengths, places.tolist(), strict=True)):
-            if load[row] + length > self.max_tokens:
-                detail = f"its {length} tokens are more than were counted; count anew (`interlingua shards index --tokenizer`)"
-                faults.append(Fault("changed texts", *self.shards.find(int(sample[number])), detail))
-                continue
-            load[row] += length
-            fit.append(number)
-        return fit, faults
-
-    def _collate_packed(self, rows: list[Row], batch: Batch, places: Int64[Tensor, "N"]) -> Batch:
-        """Rows of several texts; a row is known by its first text."""
-        kept, numbers = places.unique(return_inverse=True)
-        first = torch.tensor([int((numbers == row).nonzero()[0]) for row in range(len(kept))], dtype=torch.int64)
-        texts, languages = [row.text.text for row in rows], [row.text.language for row in rows]
-        text = collate_packed(texts, languages, numbers.tolist(), self.tokenizer, self.max_tokens)
-        return Batch(batch.source, batch.item[first], batch.sample[first], batch.epoch[first], text=text)
-
-
-def find_samples(source: Source, shards: ShardSet, texts: TextRows) -> tuple[Int64[np.ndarray, "N"], str]:
-    """Numbers of the samples that have all that a source reads, and in words how many were left out and why.
-
-    Raises:
-        ValueError: A language or role that is asked for is in no sample.
-    """
-    lacking: dict[str, np.ndarray] = {}
-    if source.text is not None:
-        lacking["text"] = ~texts.have_text(source.text)
-        if source.translation is not None:
-            lacking["translation"] = ~texts.have_pair(source.text, source.translation)
-    if source.image is not None:
-        lacking["picture"] = ~shards.has_image
-    found = np.flatnonzero(~np.logical_or.reduce(list(lacking.values())))
-    counts = ", ".join(f"{int(missing.sum())} without {what}" for what, missing in lacking.items() if missing.any())
-    return found, f"reads {len(found)} of {len(shards)} samples" + (f", leaves out {counts}" if counts else "")
-
-
-def find_unknown(source: Source, shards: ShardSet, texts: TextRows) -> tuple[Fault, ...]:
-    """Samples whose texts are in languages alone that the tokenizer does not know."""
-    if source.text is None or texts.readable is None or texts.readable.all():
-        return ()
-    whole = TextRows(texts.samples, texts.start, texts.language, texts.role, texts.languages, texts.roles)
-    lost = np.flatnonzero(whole.have_text(source.text) & ~texts.have_text(source.text))
-    languages = [texts.languages[texts.language[texts.start[number]]] for number in lost]
-    return tuple(
-        Fault("unknown language", *shards.find(number), f"{language} is none of the tokenizer's")
-        for number, language in zip(lost, languages, strict=True)
-    )
-
-
-def find_languages(choice: TextChoice, texts: TextRows) -> list[str]:
-    """Codes of all languages in which a text may be chosen, sorted."""
-    return sorted(texts.languages_taken(choice))
+        """Read some rows; those that cannot be read are faults (see `RowReader.read`)."""
+        return self._rows.read(draws, places)

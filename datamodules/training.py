@@ -13,7 +13,8 @@ from .draws import MixedDraws
 from .faults import FaultTally
 from .mixture import Mixed, Mixture, check_mixtures
 from .parts import ByTokens
-from .reading import Reader, find_languages, find_samples
+from .reading import Reader
+from .selection import find_languages, find_samples
 from .shards.reader import ShardSet
 from .source import Source
 from .steps import StepNumbers, Steps, Tallied, load

@@ -1,0 +1,147 @@
+"""From what is drawn to a batch: read each row, and collate them; what cannot be read is a fault and leaves a hole."""
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from jaxtyping import Int64, UInt8
+from torch import Tensor
+
+from ..modalities.augmentation import draw_luck
+from ..modalities.batch import Batch, Fault, Text
+from ..modalities.chance import chance, salt
+from ..modalities.image import BadImageError, collate_images
+from ..modalities.text import CrowdedRowError, collate_packed, collate_text
+from ..modalities.tokenizer import Tokenizer
+from .alignments import collate_alignment, read_alignment
+from .draws import Draws
+from .sample import BadSampleError, Caption
+from .shards.reader import ShardSet
+from .source import Source
+from .steps import Reading
+
+IMAGE = salt("image")
+
+
+class Row(NamedTuple):
+    """What is read of one sample."""
+
+    item: int
+    text: Caption | None
+    translation: Caption | None
+    pixels: UInt8[Tensor, "3 S S"] | None
+    words: list[tuple[int, int]]
+    """Pairs of words of text and translation that translate each other."""
+
+
+class RowReader:
+    """Reads the rows of one source. How a picture is cropped is decided by (key, epoch, sample) alone."""
+
+    def __init__(
+        self,
+        name: str,
+        source: Source,
+        shards: ShardSet,
+        tokenizer: Tokenizer | None,
+        max_tokens: int,
+        key: int,
+        augment: bool,
+    ):
+        """
+        Args:
+            name: Name of the source.
+            source: What is read.
+            shards: Its shards.
+            tokenizer: May be None where no text is read.
+            max_tokens: Longest text, start and end token included.
+            key: Random key of the source.
+            augment: False gives every picture its undisturbed form.
+        """
+        self.name, self.source, self.shards, self.start = name, source, shards, shards.texts.start
+        self.tokenizer, self.max_tokens, self.key, self.augment = tokenizer, max_tokens, key, augment
+
+    def read(self, draws: Draws, places: Int64[Tensor, "N"] | None = None) -> Reading:
+        """Read some rows; those that cannot be read are faults.
+
+        Args:
+            draws: What is read.
+            places: Of packed texts: the row that each stands in.
+        """
+        crops: Sequence[Sequence[float] | None] = [None] * len(draws.sample)
+        if self.source.image is not None and self.augment:
+            crops = draw_luck(chance(self.key, draws.epoch, draws.sample, IMAGE))
+        rows: list[Row] = []
+        slots: list[int] = []
+        faults: list[Fault] = []
+        for slot, (sample, _, text, translation) in enumerate(zip(*(field.tolist() for field in draws), strict=True)):
+            try:
+                rows.append(self._read_row(sample, text, translation, crops[slot]))
+                slots.append(slot)
+            except (BadSampleError, BadImageError) as error:
+                faults.append(Fault(error.kind, *self.shards.find(sample), error.detail))
+        item = torch.tensor([row.item for row in rows], dtype=torch.int64)
+        batch = Batch(self.name, item, draws.sample[slots], draws.epoch[slots])
+        if places is not None:
+            try:
+                return Reading(self._collate_packed(rows, batch, places[slots]), slots, faults)
+            except CrowdedRowError:  # lengths that were estimated, or texts that changed since they were counted
+                fit, crowded = self._leave_out([row.text.text for row in rows], batch.sample, places[slots])
+                draws, places = draws.at(torch.tensor(slots)[fit]), places[slots][fit]
+                reading = self.read(draws, places)
+                return Reading(reading.batch, [slots[place] for place in fit], faults + crowded)
+        return Reading(self._collate(rows, batch), slots, faults)
+
+    def _read_row(self, number: int, text: int, translation: int, crop: Sequence[float] | None) -> Row:
+        sample = self.shards.read(number, image=self.source.image is not None)
+        first, pixels = int(self.start[number]), None
+        if max(text, translation) - first >= len(sample.texts):
+            raise BadSampleError("missing text", "the texts that the index names are not there any more")
+        captions = [None if one < 0 else sample.texts[one - first] for one in (text, translation)]
+        words = read_alignment(sample, text - first, translation - first) if translation >= 0 and sample.alignments else []
+        if self.source.image is not None:
+            if sample.image is None:
+                raise BadSampleError("missing image", "the picture that the index names is not there any more")
+            pixels = self.source.image.read(sample.image, crop)
+        return Row(sample.item, *captions, pixels, words)
+
+    def _collate(self, rows: list[Row], batch: Batch) -> Batch:
+        source = self.source
+        if source.text is not None:
+            batch = batch._replace(text=self._tokenize([row.text for row in rows]))
+        if source.translation is not None:
+            batch = batch._replace(translation=self._tokenize([row.translation for row in rows]))
+            texts = ([row.text.text for row in rows], [row.translation.text for row in rows])
+            words = [row.words for row in rows]
+            batch = batch._replace(alignment=collate_alignment(words, *texts, batch.text, batch.translation, self.tokenizer))
+        if source.image is not None:
+            batch = batch._replace(image=collate_images([row.pixels for row in rows], source.image.size))
+        return batch
+
+    def _tokenize(self, captions: list[Caption]) -> Text:
+        texts, languages = [caption.text for caption in captions], [caption.language for caption in captions]
+        return collate_text(texts, languages, self.tokenizer, self.max_tokens)
+
+    def _leave_out(
+        self, texts: list[str], sample: Int64[Tensor, "N"], places: Int64[Tensor, "N"]
+    ) -> tuple[list[int], list[Fault]]:
+        """Which packed texts their rows have room for, the first ones first, and the others as faults."""
+        lengths = np.minimum(self.tokenizer.count_tokens(texts), self.max_tokens).tolist()
+        fit, faults, load = [], [], Counter[int]()
+        for number, (length, row) in enumerate(zip(lengths, places.tolist(), strict=True)):
+            if load[row] + length > self.max_tokens:
+                detail = f"its {length} tokens are more than were counted; count anew (`interlingua shards index --tokenizer`)"
+                faults.append(Fault("changed texts", *self.shards.find(int(sample[number])), detail))
+                continue
+            load[row] += length
+            fit.append(number)
+        return fit, faults
+
+    def _collate_packed(self, rows: list[Row], batch: Batch, places: Int64[Tensor, "N"]) -> Batch:
+        """Rows of several texts; a row is known by its first text."""
+        kept, numbers = places.unique(return_inverse=True)
+        first = torch.tensor([int((numbers == row).nonzero()[0]) for row in range(len(kept))], dtype=torch.int64)
+        texts, languages = [row.text.text for row in rows], [row.text.language for row in rows]
+        text = collate_packed(texts, languages, numbers.tolist(), self.tokenizer, self.max_tokens)
+        return Batch(batch.source, batch.item[first], batch.sample[first], batch.epoch[first], text=text)
