@@ -1,6 +1,7 @@
 """Every test runs with shapes and types checked: jaxtyping's hook wraps each annotated function of the package."""
 
 import os
+import signal
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
@@ -11,6 +12,8 @@ import pytest
 from jaxtyping import install_import_hook
 
 install_import_hook("interlingua", "beartype.beartype")
+
+signal.signal(signal.SIGINT, signal.default_int_handler)  # tests that interrupt may run where Ctrl-C is left out of account
 
 
 @pytest.fixture(scope="session")

@@ -111,7 +111,7 @@ def test_a_resume_of_a_resume(quickstart, whole):
 def test_the_checkpoint_holds_tensors_and_plain_values_alone(quickstart, whole):
     kept = torch.load(quickstart / "kept/whole-step=2.ckpt", weights_only=True)
     assert kept["global_step"] == 2
-    assert kept["Shards"]["sources"]["names"]["batch_size"] == 16
+    assert kept["Shards"]["order"]["sources"]["names"]["batch_size"] == 16
 
 
 def test_micro_batches_and_whole_steps_train_alike_on_real_data(quickstart):
