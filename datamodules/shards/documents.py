@@ -7,7 +7,7 @@ from pathlib import Path
 from ..sample import Caption
 from .fields import check_language, is_blank
 from .lines import Lines
-from .sources import Record, parse_line, read_identity
+from .sources import Record, read_identity, read_objects
 
 ROLE = "sentence"
 _FIELDS = {"sentences", "language", "item"}
@@ -47,18 +47,12 @@ def _read_lines(file: Path, language: str) -> Iterator[tuple[list[str], str, Non
 
 
 def _read_objects(file: Path, language: str, skipped: Counter[str]) -> Iterator[tuple[list[str], str, str | int | None]]:
-    with Lines(file) as lines:
-        for number, line in enumerate(lines, 1):
-            if not line.strip():
-                skipped["blank line"] += 1
-                continue
-            where = f"{file}, line {number}"
-            record = parse_line(line, where)
-            sentences, code = record.get("sentences"), record.get("language", language)
-            if not (isinstance(sentences, list) and all(isinstance(text, str) for text in sentences)):
-                found = ", ".join(record) or "none"
-                raise ValueError(f"{where}: expected `sentences`, a list of texts in order; found the fields {found}")
-            if not isinstance(code, str):
-                raise ValueError(f"{where}, field language: found {code!r}, expected a text")
-            skipped.update(f"field {name}, not read" for name in record if name not in _FIELDS)
-            yield sentences, check_language(code, f"{where}, field language"), read_identity(record, where)
+    for where, record in read_objects(file, skipped):
+        sentences, code = record.get("sentences"), record.get("language", language)
+        if not (isinstance(sentences, list) and all(isinstance(text, str) for text in sentences)):
+            found = ", ".join(record) or "none"
+            raise ValueError(f"{where}: expected `sentences`, a list of texts in order; found the fields {found}")
+        if not isinstance(code, str):
+            raise ValueError(f"{where}, field language: found {code!r}, expected a text")
+        skipped.update(f"field {name}, not read" for name in record if name not in _FIELDS)
+        yield sentences, check_language(code, f"{where}, field language"), read_identity(record, where)

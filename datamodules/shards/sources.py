@@ -120,21 +120,15 @@ def read_jsonl(file: Path, language: str, pictures: Path | None, skipped: Counte
         pictures: Folder that paths start from; None for the folder of the file.
         skipped: Counts blank captions, lines without any, and fields that nothing reads.
     """
-    with Lines(file) as lines:
-        for number, line in enumerate(lines, 1):
-            if not line.strip():
-                skipped["blank line"] += 1
-                continue
-            where = f"{file}, line {number}"
-            record = parse_line(line, where)
-            texts = _read_line(record, language, where)
-            captions = tuple(caption for caption in texts if not is_blank(caption.text))
-            skipped.update(_unread(record))
-            skipped["blank caption"] += len(texts) - len(captions)
-            if not captions or ("src" in record and len(captions) < 2):
-                continue
-            image = _find_picture(record.get("image"), pictures or file.parent, f"{where}, field image")
-            yield Record(captions, read_identity(record, where), image)
+    for where, record in read_objects(file, skipped):
+        texts = _read_line(record, language, where)
+        captions = tuple(caption for caption in texts if not is_blank(caption.text))
+        skipped.update(_unread(record))
+        skipped["blank caption"] += len(texts) - len(captions)
+        if not captions or ("src" in record and len(captions) < 2):
+            continue
+        image = _find_picture(record.get("image"), pictures or file.parent, f"{where}, field image")
+        yield Record(captions, read_identity(record, where), image)
 
 
 def _decode_name(path: Path) -> str:
@@ -183,7 +177,18 @@ def _csv_faults(lines: Lines) -> Iterator[None]:
         ) from None
 
 
-def parse_line(line: str, where: str) -> Mapping[str, Any]:
+def read_objects(file: Path, skipped: Counter[str]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """The object of each line that is not blank, and where it stands, for messages."""
+    with Lines(file) as lines:
+        for number, line in enumerate(lines, 1):
+            if line.strip():
+                where = f"{file}, line {number}"
+                yield where, _parse_line(line, where)
+            else:
+                skipped["blank line"] += 1
+
+
+def _parse_line(line: str, where: str) -> Mapping[str, Any]:
     """The object of a line.
 
     Raises:

@@ -8,7 +8,7 @@ import yaml
 from small_pretraining import write_experiment, write_parts
 
 from interlingua.__main__ import main
-from interlingua.interruption import Interrupted
+from interlingua.datamodules.source import Source
 from interlingua.refusals import find_refusal
 
 NAMES = {"text": {}, "batch_tokens": 128, "micro_batch_tokens": 64, "sampling": {"exponent": 0.3}}
@@ -97,7 +97,4 @@ def test_only_what_we_raise_is_a_refusal():
             return find_refusal(error)
 
     assert caught(lambda: int("x")) is None
-    assert Interrupted is not None
-    from interlingua.datamodules.source import Source
-
     assert "batch_size is 0" in caught(lambda: Source("x", 0))
