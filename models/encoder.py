@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from ..modalities.batch import Batch
 from ..modalities.vocabulary import Vocabulary
 from .embeddings import TextEmbeddings
+from .heads import TokenHead
 from .packing import Allow, same_document
 
 
@@ -76,6 +77,23 @@ class Encoder(nn.Module):
     def max_tokens(self) -> int | None:
         """Longest text that it reads, None without a text stream."""
         return None if self.text_embeddings is None else self.text_embeddings.max_tokens
+
+    def token_head(self, stream: str) -> TokenHead:
+        """A new head that scores vocabulary entries from the states of a stream, as the text embeddings' family does.
+
+        Args:
+            stream: `text` or `translation`, or another stream whose states tell of tokens.
+
+        Raises:
+            ValueError: The encoder does not read that stream, or has no text embeddings.
+        """
+        embeddings = self.text_embeddings
+        if stream not in self.widths or embeddings is None:
+            raise ValueError(
+                f"predicting tokens needs an encoder that reads {stream} with a token table; {type(self).__name__} reads "
+                f"{', '.join(self.widths)}"
+            )
+        return TokenHead(embeddings.tokens, self.widths[stream], embeddings.epsilon, plain=embeddings.head == "plain")
 
     def present(self, batch: Batch) -> dict[str, Bool[Tensor, "B _"]]:
         """Which positions of each stream will have states, known without reading: what marks may be laid over."""

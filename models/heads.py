@@ -9,25 +9,29 @@ from .transformer import initialize
 
 
 class TokenHead(nn.Module):
-    """Scores of vocabulary entries: dense layer, GELU, norm, then the embedding table and a bias (BERT's released code).
+    """Scores of vocabulary entries: dense layer, GELU, norm, then the embedding table and a bias (BERT's released code);
+    or, plain, the table and the bias alone (XLM's released code).
 
     The table stays the encoder's: the head looks it up in the embedding when it is used, and neither owns, saves nor
     lists it, so the tie outlives moves, copies and loads of a model that holds both.
     """
 
-    def __init__(self, tokens: nn.Embedding, width: int, epsilon: float = 1e-5):
+    def __init__(self, tokens: nn.Embedding, width: int, epsilon: float = 1e-5, plain: bool = False):
         """
         Args:
             tokens: The encoder's token embedding, V entries of width E.
             width: Width D of the states that are scored.
             epsilon: Of the norm.
+            plain: Whether dense layer, GELU and norm are left out; E must then be D.
         """
         super().__init__()
         self._tied = (tokens,)  # in a tuple, where the module's registry does not look
-        self.dense = nn.Linear(width, tokens.embedding_dim)
-        self.norm = nn.LayerNorm(tokens.embedding_dim, epsilon)
+        self.width = width
+        self.dense = None if plain else nn.Linear(width, tokens.embedding_dim)
+        self.norm = None if plain else nn.LayerNorm(tokens.embedding_dim, epsilon)
         self.bias = nn.Parameter(torch.zeros(tokens.num_embeddings))
-        initialize(self.dense)
+        if self.dense is not None:
+            initialize(self.dense)
 
     @property
     def table(self) -> Tensor:
@@ -35,6 +39,8 @@ class TokenHead(nn.Module):
         return self._tied[0].weight
 
     def transform(self, states: Float[Tensor, "N D"]) -> Float[Tensor, "N E"]:
+        if self.dense is None:
+            return states
         return self.norm(nn.functional.gelu(self.dense(states)))
 
     def forward(self, states: Float[Tensor, "N D"]) -> Float[Tensor, "N V"]:

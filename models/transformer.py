@@ -89,11 +89,12 @@ class Transformer(nn.Module):
         attention_dropout: float = 0.0,
         epsilon: float = 1e-5,
         recompute: bool = False,
+        distinct: int | None = None,
     ):
         """
         Args:
             width: Width D of the states.
-            layers: Number of blocks.
+            layers: Number of blocks that the states pass through.
             heads: Attention heads of a block; divides `width`.
             inner: Width of the feed-forward layer; 4 x `width` where not given.
             norm: `post` (BERT, XLM-R) or `pre`, which ends with one more norm.
@@ -102,15 +103,20 @@ class Transformer(nn.Module):
             epsilon: Of the layer norms.
             recompute: Activation checkpointing: keep only the blocks' inputs and compute the rest again in the backward
                 pass; about a third more time for much less memory.
+            distinct: Blocks with weights of their own, each serving as many neighbouring layers as the next: 1 is ALBERT
+                (arXiv:1909.11942, section 3.1); divides `layers`. None: every layer has its own.
         """
         super().__init__()
         if norm not in ("pre", "post"):
             raise ValueError(f"transformer: norm must be 'pre' or 'post', found {norm!r}")
         if layers < 0:
             raise ValueError(f"transformer: layers is {layers}; expected 0 (embeddings alone) or more")
-        self.width, self.recompute = width, recompute
+        if distinct is not None and (distinct < 1 or layers % distinct):
+            raise ValueError(f"transformer: distinct is {distinct}; expected a number that divides the {layers} layers")
+        self.width, self.layers, self.recompute = width, layers, recompute
         self.blocks = nn.ModuleList(
-            Block(width, heads, inner or 4 * width, norm == "pre", dropout, attention_dropout, epsilon) for _ in range(layers)
+            Block(width, heads, inner or 4 * width, norm == "pre", dropout, attention_dropout, epsilon)
+            for _ in range(layers if distinct is None else distinct)
         )
         self.norm = nn.LayerNorm(width, epsilon) if norm == "pre" else nn.Identity()
         self.apply(initialize)
@@ -130,10 +136,11 @@ class Transformer(nn.Module):
         Raises:
             ValueError: A number in `keep` is beyond the last block.
         """
-        if any(not 0 <= number <= len(self.blocks) for number in keep):
-            raise ValueError(f"states after blocks {sorted(keep)} are asked for, but there are {len(self.blocks)} blocks")
+        if any(not 0 <= number <= self.layers for number in keep):
+            raise ValueError(f"states after blocks {sorted(keep)} are asked for, but there are {self.layers} blocks")
         kept = {0: states} if 0 in keep else {}
-        for number, block in enumerate(self.blocks, start=1):
+        for number in range(1, self.layers + 1):
+            block = self.blocks[(number - 1) * len(self.blocks) // self.layers]
             if self.recompute and torch.is_grad_enabled():
                 states = checkpoint(block, states, mask, use_reentrant=False)
             else:

@@ -9,7 +9,6 @@ from torch import Tensor
 from ...modalities.batch import Batch, Text
 from ...modalities.chance import chance, salt
 from ...models.encoder import Encoder, States
-from ...models.heads import TokenHead
 from .hiding import SCHEMES, Hiding, Scheme, hide_tokens
 from .objective import Loss, Objective
 
@@ -50,14 +49,8 @@ class MaskedLanguage(Objective):
         self.fields = tuple(fields)
 
     def connect(self, encoder: Encoder) -> None:
-        missing = [field for field in self.fields if field not in encoder.widths]
-        if missing or encoder.tokens is None or encoder.vocabulary is None:
-            raise ValueError(
-                f"masked language needs an encoder that reads {' and '.join(self.fields)} with a token table; "
-                f"{type(encoder).__name__} reads {', '.join(encoder.widths)}"
-            )
-        self.vocabulary = encoder.vocabulary
-        self.head = TokenHead(encoder.tokens, encoder.widths[self.fields[0]])
+        heads = [encoder.token_head(field) for field in self.fields]  # one serves all; each must be there
+        self.vocabulary, self.head = encoder.vocabulary, heads[0]
 
     def mark(self, view: Batch, pool: Batch | None = None) -> Batch:
         for name, text in self._texts(view):
@@ -70,8 +63,7 @@ class MaskedLanguage(Objective):
         return sum(counts, torch.zeros((), dtype=torch.long, device=marked.item.device))
 
     def loss(self, states: States, marked: Batch) -> Loss:
-        table = self.head.table
-        rows, targets = [table.new_zeros(0, self.head.dense.in_features)], [marked.item.new_zeros(0)]
+        rows, targets = [self.head.bias.new_zeros(0, self.head.width)], [marked.item.new_zeros(0)]
         for name, text in self._texts(marked):
             if text.hidden is not None:
                 rows.append(getattr(states, name)[text.hidden])  # only these rows are worth a V-wide product
