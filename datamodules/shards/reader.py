@@ -180,10 +180,11 @@ class ShardSet:
     @cached_property
     def texts(self) -> TextTable:
         """Language, role and length of all texts."""
-        starts, languages, roles, sizes = [np.zeros(1, np.int64)], [], [], []
+        starts, languages, roles, sizes, before = [np.zeros(1, np.int64)], [], [], [], 0
         for index in self._indexes():
             arrays = index.arrays
-            starts.append(arrays["first_text"][1:].astype(np.int64) + starts[-1][-1])
+            starts.append(arrays["first_text"][1:].astype(np.int64) + before)
+            before += int(arrays["first_text"][-1])
             languages.append(_renumber(index.head["languages"], self.languages)[arrays["language"]])
             roles.append(_renumber(index.head["roles"], self.roles)[arrays["role"]])
             sizes.append(np.array(arrays["text_size"]))

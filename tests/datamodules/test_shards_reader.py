@@ -8,6 +8,7 @@ import tarfile
 
 import numpy as np
 import pytest
+from small_shards import write_tar
 
 from interlingua.datamodules.sample import BadSampleError, Caption
 from interlingua.datamodules.shards import FieldMap, ShardSet, ShardWriter, TextField
@@ -178,3 +179,13 @@ def test_paths(ours, tmp_path):
     (tmp_path / "index.json").write_text('{"shards": [{"name": "gone.tar"}]}')
     with pytest.raises(FileNotFoundError, match=r"names gone.tar, which is not there"):
         ShardSet(str(tmp_path))
+
+
+def test_a_shard_without_a_good_sample_stands_anywhere_among_others(tmp_path):
+    good = {"0.json": b'{"item": 1, "texts": [{"lang": "en", "text": "a dog"}, {"lang": "de", "text": "ein Hund"}]}'}
+    for name, members in (("a", {"0.json": b"{"}), ("b", good), ("c", {"0.json": b"{"}), ("d", good)):
+        write_tar(tmp_path / f"{name}.tar", members)
+    shards = ShardSet(str(tmp_path))
+    assert shards.sizes.tolist() == [0, 1, 0, 1]
+    assert shards.texts.start.tolist() == [0, 2, 4]
+    assert [len(sample.texts) for sample in shards] == [2, 2]
