@@ -5,25 +5,33 @@
 
 12 layers x 256, 4 heads, feed-forward 1024, dropout 0, lengths log-normal (median 24, sigma 0.7, 6 to 128), 15 % hidden,
 fused AdamW on all sides, one thread. Two peers: Hugging Face as it comes (padded batch, logits everywhere), and a strong
-one made by hand (sorted by length into 4 micro-batches, logits for hidden positions only). Losses are compared first.
+one made by hand (sorted by length into 4 micro-batches, logits for hidden positions only). Ours is the `bert` preset in
+`Pretraining`, trained by Lightning's loop: from the step's batch to the optimiser's step, marking included; the peers are bare
+loops over a batch that is marked already. Losses are compared first.
 """
 
 import argparse
 import json
+import logging
+import sys
+import time
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 import torch
 import torch.nn.functional as F
 import transformers
-from measure import interleave, matmul_rate, memory_of, ratio, resident, tune_allocator
+from lightning import Trainer
+from measure import matmul_rate, memory_of, ratio, resident, tune_allocator
 
-from interlingua.modalities.batch import Batch, Text, number_positions, take
+from interlingua.modalities.batch import Batch, Step, Text, number_positions, take
 from interlingua.modalities.vocabulary import Vocabulary
-from interlingua.models.embeddings import TextEmbeddings
+from interlingua.models.presets import Size, bert
 from interlingua.models.pretrained import load_bert, load_bert_head
-from interlingua.models.table_gradients import drop_gradients, in_place_table_gradients
-from interlingua.models.towers import TextTower
-from interlingua.models.transformer import Transformer
 from interlingua.tasks.objectives.masked_language import MaskedLanguage
+from interlingua.tasks.optimization import Optimization
+from interlingua.tasks.pretraining import Pretraining
+from interlingua.tasks.reading import mark_pass
 
 WIDTH, LAYERS, HEADS, INNER, LONGEST = 256, 12, 4, 1024, 128
 SIZES = {"32k": (32_000, 64), "250k": (250_002, 16)}
@@ -88,30 +96,66 @@ class Peer:
 
 
 class Ours:
-    """Our text tower and objective, with the peer's weights."""
+    """Our text tower and objective, with the peer's weights, as `interlingua fit` trains them."""
 
     def __init__(self, vocabulary: int, peer: Peer | None = None):
-        embeddings = TextEmbeddings(Vocabulary(vocabulary), WIDTH, LONGEST, segments=2, dropout=0.0, epsilon=1e-12)
-        self.tower = TextTower(embeddings, Transformer(WIDTH, LAYERS, HEADS, INNER, dropout=0.0, epsilon=1e-12))
+        tower = bert(Vocabulary(vocabulary), Size(WIDTH, LAYERS, HEADS, INNER), LONGEST, dropout=0.0, attention_dropout=0.0)
         self.objective = MaskedLanguage()
-        self.objective.connect(self.tower)
-        self.objective.head.norm.eps = 1e-12  # as BERT's
+        optimization = Optimization(learning_rate=1e-4, schedule="constant")
+        self.module = Pretraining(tower, {"mlm": self.objective}, {"texts": [["mlm"]]}, optimization)
         if peer is not None:
             weights = peer.model.state_dict()
-            load_bert(self.tower, weights, prefix="bert.")
+            load_bert(tower, weights, prefix="bert.")
             load_bert_head(self.objective.head, weights)
-        parameters = [*self.tower.parameters(), *self.objective.parameters()]
-        self.optimizer = torch.optim.AdamW(parameters, lr=1e-4, fused=True)
+
+    def mark(self, batch: Batch) -> Batch:
+        """What a training step will read of the batch."""
+        return mark_pass(self.module.plan[0], [batch], self.module.objectives).marked[0]
 
     def loss(self, marked: Batch) -> torch.Tensor:
-        loss = self.objective.loss(self.objective.read(self.tower, marked), marked)
+        loss = self.objective.loss(self.objective.read(self.module.encoder, marked), marked)
         return loss.total / loss.count
 
-    def step(self, marked: Batch) -> None:
-        with in_place_table_gradients():  # as `Pretraining` does
-            self.loss(marked).backward()
-        self.optimizer.step()
-        drop_gradients(self.optimizer)
+    def fit(self, steps: Iterable[Step], count: int) -> None:
+        """Train on `count` steps."""
+        quiet = {"logger": False, "enable_checkpointing": False, "enable_progress_bar": False, "enable_model_summary": False}
+        Trainer(accelerator="cpu", devices=1, max_steps=count, **quiet).fit(self.module, steps)
+
+
+class Interleaved:
+    """The same step again and again, the peers' turns between, so that all are timed in the same minutes.
+
+    A turn of ours is the time from handing over a step to being asked for the next one.
+    """
+
+    def __init__(self, step: Step, peers: Mapping[str, Callable[[], None]], rounds: int):
+        self.step, self.peers, self.rounds = step, peers, rounds
+        self.seconds: dict[str, list[float]] = {name: [] for name in ("ours", *peers)}
+
+    def __len__(self) -> int:
+        return self.rounds + 2  # an unmeasured round first; the loop must ask once more after the last
+
+    def __iter__(self) -> Iterator[Step]:
+        for number in range(len(self)):
+            order = list(self.peers) if number % 2 else list(reversed(self.peers))
+            first, second = (order, []) if number % 2 else ([], order)
+            for name in first:
+                self._time(name, number)
+            start = time.process_time()
+            yield self.step
+            self._note("ours", number, time.process_time() - start)
+            for name in second:
+                self._time(name, number)
+
+    def _time(self, name: str, number: int) -> None:
+        start = time.process_time()
+        self.peers[name]()
+        self._note(name, number, time.process_time() - start)
+
+    def _note(self, name: str, number: int, seconds: float) -> None:
+        if 0 < number <= self.rounds:
+            self.seconds[name].append(seconds)
+            print(f"  round {number} of {self.rounds}: {name} {seconds:.2f} s", file=sys.stderr)
 
 
 def by_length(text: Text, parts: int) -> list[Text]:
@@ -141,19 +185,17 @@ def compare(name: str, rounds: int, tuned: bool) -> dict[str, float]:
     batch = make_batch(vocabulary, size)
     peer = Peer(vocabulary)
     ours = Ours(vocabulary, peer)
-    marked = ours.objective.mark(batch)
+    marked = ours.mark(batch)
     text, count = marked.text, int(marked.text.hidden.sum())
     parts = by_length(text, 4)
     with torch.no_grad():
         losses = [peer.loss(text), sum(peer.hidden_loss(part, count) for part in parts), ours.loss(marked)]
     if max(losses) - min(losses) > 1e-5:
         raise SystemExit(f"the losses differ, so the times would mean nothing: {[float(loss) for loss in losses]}")
-    contenders = {
-        "peer": lambda: peer.step(text),
-        "strong peer": lambda: peer.strong_step(parts, count),
-        "ours": lambda: ours.step(marked),
-    }
-    seconds = interleave(contenders, rounds)
+    peers = {"peer": lambda: peer.step(text), "strong peer": lambda: peer.strong_step(parts, count)}
+    turns = Interleaved(Step(0, (batch,)), peers, rounds)
+    ours.fit(turns, rounds + 2)
+    seconds = turns.seconds
     rate = matmul_rate(2048, WIDTH, INNER)
     best = sorted(seconds["ours"])[len(seconds["ours"]) // 2]
     return {
@@ -172,21 +214,15 @@ def measure_memory(name: str, contender: str) -> float:
     before = resident()
     batch = make_batch(vocabulary, size)
     if contender == "ours":
-        ours = Ours(vocabulary)
-        marked = ours.objective.mark(batch)
-        steps = [lambda: ours.step(marked)] * 2
+        Ours(vocabulary).fit(Interleaved(Step(0, (batch,)), {}, 0), 2)
     else:
         objective = MaskedLanguage()
-        objective.connect(TextTower(TextEmbeddings(Vocabulary(vocabulary), 8, 8), Transformer(8, 1, 1)))
+        objective.connect(bert(Vocabulary(vocabulary), Size(8, 1, 1), 8))
         text = objective.mark(batch).text
         peer = Peer(vocabulary)
-        if contender == "peer":
-            steps = [lambda: peer.step(text)] * 2
-        else:
-            parts, count = by_length(text, 4), int(text.hidden.sum())
-            steps = [lambda: peer.strong_step(parts, count)] * 2
-    for step in steps:
-        step()
+        parts, count = by_length(text, 4), int(text.hidden.sum())
+        for _ in range(2):
+            peer.step(text) if contender == "peer" else peer.strong_step(parts, count)
     return resident() - before
 
 
@@ -198,6 +234,8 @@ def main() -> None:
     parser.add_argument("--memory-of", choices=("peer", "strong", "ours"), help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     torch.set_num_threads(1)
+    warnings.filterwarnings("ignore", module="lightning")
+    logging.getLogger("lightning.pytorch").setLevel(logging.ERROR)
     if arguments.memory_of:
         print(json.dumps({"memory": measure_memory(arguments.vocabulary, arguments.memory_of)}))
         return
