@@ -7,7 +7,8 @@ from pathlib import Path
 from ..sample import Caption
 from .fields import check_language, is_blank
 from .lines import Lines
-from .sources import Record, read_identity, read_objects
+from .records import Record
+from .sources import read_identity, read_objects
 
 ROLE = "sentence"
 _FIELDS = {"sentences", "language", "item"}

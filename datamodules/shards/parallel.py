@@ -8,7 +8,7 @@ from ..sample import Alignment, Caption
 from .fields import check_language, is_blank
 from .lines import Lines
 from .pharaoh import Reading, UnusableError, read_pairs
-from .sources import Record
+from .records import Record
 
 
 def read_moses(

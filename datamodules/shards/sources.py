@@ -11,29 +11,21 @@ import json
 import os
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-from ..sample import Alignment, BadSampleError, Caption
+from ..sample import BadSampleError, Caption
 from .fields import PICTURES, FieldMap, TextField, check_language, is_blank, read_texts, require_characters
+from .joining import Key, LineChoice, join, read_values
 from .lines import Lines
+from .records import Record
 
 _CSV_COLUMNS = ("image", "caption", "language", "role", "item")
 _CONTENTS = ("caption", "captions", "text", "texts")
 _HALF = re.compile(r"\\u[dD][89a-fA-F]")  # half of a pair, if not its other half stands beside it
 _FIELDS = {*_CONTENTS, "image", "item", "language", "role", "src", "tgt", "src_lang", "tgt_lang"}
-
-
-class Record(NamedTuple):
-    """A sample before it has a key."""
-
-    texts: tuple[Caption, ...]
-    item: str | int | None = None
-    image: Path | None = None
-    document: bool = False
-    alignments: tuple[Alignment, ...] = ()
 
 
 def read_folder(folder: Path, language: str, skipped: Counter[str]) -> Iterator[Record]:
@@ -108,7 +100,13 @@ def read_csv(file: Path, language: str, pictures: Path | None, skipped: Counter[
             yield Record(captions, row.get("item") or row.get("image") or None, image)
 
 
-def read_jsonl(file: Path, language: str, pictures: Path | None, skipped: Counter[str]) -> Iterator[Record]:
+def read_jsonl(
+    file: Path,
+    language: str,
+    pictures: Path | None,
+    skipped: Counter[str],
+    choice: LineChoice = LineChoice(),  # noqa: B008 - it is immutable
+) -> Iterator[Record]:
     """One object a line: `image` (a path) and `caption` (a text or a list), `captions` (by language), or `texts`.
 
     `texts` is a list of objects with `text`, `lang` and `role`. A line with `src` and `tgt` is parallel text, its
@@ -118,17 +116,33 @@ def read_jsonl(file: Path, language: str, pictures: Path | None, skipped: Counte
         file: JSON lines, UTF-8.
         language: Language code of texts that do not say theirs.
         pictures: Folder that paths start from; None for the folder of the file.
-        skipped: Counts blank captions, lines without any, and fields that nothing reads.
+        skipped: Counts blank captions, lines without any, fields that nothing reads, and what is left out.
+        choice: Which lines are read, and which of them together make one sample.
     """
+    lines = _read_jsonl(file, language, pictures, skipped, choice)
+    return join(lines, skipped) if choice.group else (record for _, record in lines)
+
+
+def _read_jsonl(
+    file: Path, language: str, pictures: Path | None, skipped: Counter[str], choice: LineChoice
+) -> Iterator[tuple[Key, Record]]:
+    known = _FIELDS.union(choice.conditions, choice.group)
     for where, record in read_objects(file, skipped):
-        texts = _read_line(record, language, where)
+        if not choice.takes(record, where):
+            skipped["line that --where leaves out"] += 1
+            continue
+        found = _read_line(record, language, where)
+        texts = [text for text in found if not choice.languages or text.language in choice.languages]
+        for caption in texts:
+            check_language(caption.language, f"{where}, language of {caption.text[:30]!r}")
         captions = tuple(caption for caption in texts if not is_blank(caption.text))
-        skipped.update(_unread(record))
+        skipped.update(_unread(record, known))
+        skipped["text in a language that --languages leaves out"] += len(found) - len(texts)
         skipped["blank caption"] += len(texts) - len(captions)
         if not captions or ("src" in record and len(captions) < 2):
             continue
         image = _find_picture(record.get("image"), pictures or file.parent, f"{where}, field image")
-        yield Record(captions, read_identity(record, where), image)
+        yield read_values(record, choice.group, where), Record(captions, read_identity(record, where), image)
 
 
 def _decode_name(path: Path) -> str:
@@ -223,14 +237,12 @@ def _read_line(record: Mapping[str, Any], language: str, where: str) -> list[Cap
     else:
         found = ", ".join(record) or "none"
         raise ValueError(f"{where}: found fields {found}; expected caption, captions, texts, or src and tgt")
-    for caption in texts:
-        check_language(caption.language, f"{where}, language of {caption.text[:30]!r}")
     return texts
 
 
-def _unread(record: Mapping[str, Any]) -> list[str]:
+def _unread(record: Mapping[str, Any], known: Set[str]) -> list[str]:
     """Fields of a line, and of its texts, that nothing reads: perhaps misspelt."""
-    kinds = [f"field {name}, not read" for name in record if name not in _FIELDS]
+    kinds = [f"field {name}, not read" for name in record if name not in known]
     texts = [text for name in ("texts", "caption", "captions") for text in _listed(record.get(name))]
     named = {name for text in texts if isinstance(text, dict) and "text" in text for name in text}
     return kinds + [f"field {name} of a text, not read" for name in sorted(named - {"text", "lang", "role"})]

@@ -10,8 +10,10 @@ from typing import Any
 
 from .align_command import add_align
 from .fields import check_language
+from .joining import LineChoice, parse_conditions
 from .parsing import PROGRAM, add_command
-from .sources import Record, read_csv, read_folder, read_jsonl
+from .records import Record
+from .sources import read_csv, read_folder, read_jsonl
 
 TOLD_PER_KIND = 10
 """Skipped pictures of one kind that are named one by one; all are counted."""
@@ -74,7 +76,8 @@ def _from_csv(arguments: argparse.Namespace, skipped: Counter[str]) -> Iterator[
 
 
 def _from_jsonl(arguments: argparse.Namespace, skipped: Counter[str]) -> Iterator[Record]:
-    return read_jsonl(arguments.source, arguments.language, arguments.pictures, skipped)
+    choice = LineChoice(arguments.languages, parse_conditions(arguments.where), arguments.group)
+    return read_jsonl(arguments.source, arguments.language, arguments.pictures, skipped, choice)
 
 
 def _from_moses(arguments: argparse.Namespace, skipped: Counter[str]) -> Iterator[Record]:
@@ -169,6 +172,26 @@ def add_write(commands: Any) -> None:
         parser.add_argument(
             "--pictures", type=Path, metavar="FOLDER", help="where paths of pictures start (default: beside the file)"
         )
+    lines.add_argument(
+        "--languages", nargs="+", action="extend", default=[], metavar="CODE", help="leave out texts in others (default: none)"
+    )
+    lines.add_argument(
+        "--where",
+        nargs="+",
+        action="extend",
+        default=[],
+        metavar="FIELD=VALUE",
+        help="take only lines whose fields have these values, such as split=train",
+    )
+    lines.add_argument(
+        "--group",
+        nargs="+",
+        action="extend",
+        default=[],
+        metavar="FIELD",
+        help="lines that agree in all these fields become one sample, such as all translations of a sentence (source id src); "
+        "all texts are held in memory",
+    )
     moses = _source(
         sources, "moses", _from_moses, "Parallel text, a file a language, line by line.", "news.en news.de data/news", "+"
     )
