@@ -7,6 +7,7 @@ from jaxtyping import Bool, Float64, Int64, Integer
 
 from .choice import TextChoice, TranslationChoice
 from .filtering import TextRows
+from .following import Following
 
 Numbers = Int64[np.ndarray, "N"]
 Rows = Int64[np.ndarray, "R"]
@@ -15,18 +16,24 @@ Rows = Int64[np.ndarray, "R"]
 class Chooser:
     """Chooses a text of each sample, and its translation where one is asked for: first a language, then one of its texts."""
 
-    def __init__(self, texts: TextRows, text: TextChoice, translation: TranslationChoice | None):
+    def __init__(
+        self, texts: TextRows, text: TextChoice, translation: TranslationChoice | None, following: Following | None = None
+    ):
         """
         Args:
             texts: All texts there are.
             text: What may be the text.
             translation: What may stand beside it, in another language; None: nothing does.
+            following: What follows the text in its document, which then stands beside it; None: nothing does.
         """
         self.start, self.language, self.role = texts.start, texts.language, texts.role
         self.languages, self.roles = max(1, len(texts.languages)), max(1, len(texts.roles))
         self.first = texts.taken(text)
         self.second = None if translation is None else texts.taken(translation)
         self.same_role = translation is not None and translation.same_role
+        self.following = following
+        if following is not None:
+            self.first, self.second = following.first, following.second
         self.weights = [
             np.array([choice.weight(role) for role in texts.roles] or [1.0]) for choice in (text, translation) if choice
         ]
@@ -34,7 +41,7 @@ class Chooser:
     def choose(
         self, sample: Numbers, luck: Float64[np.ndarray, "N 4"], language: Numbers | None = None, other: Numbers | None = None
     ) -> tuple[Numbers, Numbers]:
-        """Numbers of the chosen texts and of their translations; -1 where there is none.
+        """Numbers of the chosen texts and of their translations (or of what follows them); -1 where there is none.
 
         Args:
             sample: Numbers of the samples.
@@ -46,8 +53,9 @@ class Chooser:
         owner = np.repeat(np.arange(len(sample)), counts)
         row = np.arange(len(owner)) - np.repeat(np.cumsum(counts) - counts, counts) + self.start[sample][owner]
         able = self.first[row] & self._is(language, owner, row)
-        if self.second is None:
-            return self._pick(owner[able], row[able], luck[:, :2], 0), np.full(len(sample), -1)
+        if self.second is None or self.following is not None:
+            text = self._pick(owner[able], row[able], luck[:, :2], 0)
+            return text, np.full(len(sample), -1) if self.following is None else self.following.go_on(text)
         partner = self.second[row] & self._is(other, owner, row)
         able &= self._has_partner(self._group(owner, row), row, partner)
         text = self._pick(owner[able], row[able], luck[:, :2], 0)
@@ -98,13 +106,16 @@ class Chooser:
 
 
 def strata(
-    texts: TextRows, text: TextChoice, translation: TranslationChoice | None
+    texts: TextRows, text: TextChoice, translation: TranslationChoice | None, following: Following | None = None
 ) -> dict[tuple[int, int], Int64[np.ndarray, "_"]]:
-    """Samples by the language of the text, and of its translation (-1: none); a sample may be in several.
+    """Samples by the language of the text, and of its translation or of what follows it (-1: none); a sample may be in several.
 
     Returns:
         Ascending numbers of samples by places in `texts.languages`.
     """
+    if following is not None:
+        found = _by_language(texts, following.first, None)
+        return {(language, language): groups for language, groups in found.items()}
     first = _by_language(texts, texts.taken(text), translation)
     if translation is None:
         return {(language, -1): np.unique(groups) for language, groups in first.items()}
@@ -138,5 +149,5 @@ def _by_language(
 
 
 def name_stratum(pair: tuple[int, int], languages: Sequence[str]) -> str:
-    """`de`, or `en-de` for a text and its translation."""
-    return "-".join(languages[one] for one in pair if one >= 0)
+    """`de`, also for a text and what follows it, or `en-de` for a text and its translation."""
+    return "-".join(languages[one] for one in dict.fromkeys(pair) if one >= 0)

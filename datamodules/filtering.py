@@ -22,6 +22,7 @@ class TextRows:
         languages: Codes of all languages there are.
         roles: All roles there are.
         readable: Which languages may be chosen where a choice names none; None: all.
+        document: Which samples are documents, whose texts of a language are sentences in their order; None: none.
     """
 
     samples: int
@@ -31,6 +32,7 @@ class TextRows:
     languages: Sequence[str]
     roles: Sequence[str]
     readable: Bool[np.ndarray, "languages"] | None = None
+    document: Bool[np.ndarray, "samples"] | None = None
 
     @classmethod
     def of(cls, shards: ShardSet, known: Collection[str] | None = None) -> "TextRows":
@@ -42,7 +44,8 @@ class TextRows:
         """
         table = shards.texts
         readable = None if known is None else np.array([code in known for code in shards.languages], bool)
-        return cls(len(shards), table.start, table.language, table.role, shards.languages, shards.roles, readable)
+        columns = table.start, table.language, table.role, shards.languages, shards.roles
+        return cls(len(shards), *columns, readable, shards.is_document)
 
     @property
     def sample(self) -> Int64[np.ndarray, "T"]:

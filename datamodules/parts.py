@@ -1,6 +1,7 @@
 """A source's endless sequence of micro-batches: which rows each holds, and which of them a rank reads in a step."""
 
 from bisect import bisect_right
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -62,7 +63,7 @@ class ByTokens:
     def __init__(
         self,
         draws: EvenDraws | MixedDraws,
-        lengths: Integer[np.ndarray, "T"],
+        lengths: Sequence[Integer[np.ndarray, "T"]],
         max_tokens: int,
         budget: int,
         parts: int,
@@ -71,7 +72,7 @@ class ByTokens:
         """
         Args:
             draws: The rows.
-            lengths: Tokens of every text of the shards.
+            lengths: Tokens of what is read from every text of the shards on; and of what is read from it as the second text.
             max_tokens: Longest text as it is read, or longest packed row.
             budget: Slots of a micro-batch.
             parts: Micro-batches of a step, over all ranks.
@@ -125,11 +126,11 @@ class ByTokens:
     def _plan(self, number: int) -> list[Part]:
         draws = self.source.draws(*self.source.block(number))
         luck = chance(self.source.key, PARTS, number, torch.arange(len(draws.sample))).numpy()
-        lengths = np.minimum(self.lengths[draws.text.numpy()], self.max_tokens).astype(np.int64)
+        streams = [
+            np.minimum(lengths[text.numpy()], self.max_tokens).astype(np.int64)
+            for lengths, text in zip(self.lengths, (draws.text, draws.translation), strict=False)
+        ]
         if self.pack:
-            packed = cut_packed(lengths, self.max_tokens, self.budget, luck)
+            packed = cut_packed(streams[0], self.max_tokens, self.budget, luck)
             return [Part(draws.at(torch.from_numpy(part)), torch.from_numpy(rows)) for part, rows in packed]
-        streams = [lengths]
-        if (draws.translation >= 0).all():
-            streams.append(np.minimum(self.lengths[draws.translation.numpy()], self.max_tokens).astype(np.int64))
         return [Part(draws.at(torch.from_numpy(part))) for part in cut_buckets(np.stack(streams, 1), self.budget, luck)]

@@ -14,6 +14,7 @@ from ..modalities.tokenizer import Tokenizer
 from .choosing import Chooser, name_stratum, strata
 from .draws import Draws, EvenDraws, MixedDraws, Stratum, choose_texts
 from .filtering import TextRows
+from .following import Following
 from .order import Units
 from .parts import ByCount, ByTokens, Part
 from .rows import RowReader
@@ -79,13 +80,18 @@ class Reader:
         if not len(found):
             languages = ", ".join(shards.languages) or "none"
             known = "" if tokenizer is None else f"; languages of the tokenizer: {', '.join(tokenizer.languages)}"
+            if source.following is not None:
+                known += "; only documents (`interlingua shards write documents`) have sentences that follow each other"
             raise ValueError(
                 f"source {name!r} {self.summary}; languages found in {source.shards}: {languages}{known}; "
                 "change what the source reads, or its shards"
             )
         self.samples = found
-        self._rows = RowReader(name, source, shards, tokenizer, max_tokens, self.key, augment)
-        chooser = None if source.text is None else Chooser(self.texts, source.text, source.translation)
+        following, chooser = None, None
+        if source.text is not None:
+            following = None if source.following is None else Following(self.texts, source.text, source.following)
+            chooser = Chooser(self.texts, source.text, source.translation, following)
+        self._rows = RowReader(name, source, shards, tokenizer, max_tokens, self.key, augment, following)
         self.draws = self._order(chooser)
         self.parts = self._cut()
 
@@ -94,8 +100,10 @@ class Reader:
             for language in (choice and choice.languages) or ():
                 self.tokenizer.language_id(language)
 
-    def _lengths(self) -> np.ndarray:
-        return find_lengths(self.shards, self.tokenizer)
+    def _lengths(self, chooser: Chooser) -> tuple[np.ndarray, np.ndarray]:
+        """Tokens of what is read from each text of the shards on, as the first text and as the second."""
+        lengths = find_lengths(self.shards, self.tokenizer)
+        return (lengths, lengths) if chooser.following is None else chooser.following.lengths(lengths)
 
     def _units(self, samples: Int64[np.ndarray, "S"]) -> Units:
         if not self.shards.remote:
@@ -112,7 +120,7 @@ class Reader:
         readable[self.samples] = True
         tokens = self._mean_tokens(chooser) if source.sampling.by == "tokens" else []
         groups = []
-        for pair, samples in strata(self.texts, source.text, source.translation).items():
+        for pair, samples in strata(self.texts, source.text, source.translation, chooser.following).items():
             kept = samples[readable[samples]]
             if len(kept):
                 name = name_stratum(pair, self.texts.languages)
@@ -121,13 +129,12 @@ class Reader:
         return MixedDraws(groups, source.sampling, self.key, chooser)
 
     def _mean_tokens(self, chooser: Chooser) -> list[Float64[np.ndarray, "languages"]]:
-        """Tokens of a text by language in the mean: of those that may be the text, and of those that may be its translation."""
-        lengths, many = np.minimum(self._lengths(), self.max_tokens), len(self.texts.languages)
-        means = []
-        for mask in (chooser.first, chooser.second):
+        """Tokens of a text by language in the mean: of those that may be the text, and of those that may stand beside it."""
+        means, many = [], len(self.texts.languages)
+        for mask, lengths in zip((chooser.first, chooser.second), self._lengths(chooser), strict=True):
             if mask is not None:
                 language = self.texts.language[mask]
-                sums = np.bincount(language, lengths[mask], many)
+                sums = np.bincount(language, np.minimum(lengths[mask], self.max_tokens), many)
                 means.append(sums / np.bincount(language, minlength=many).clip(1))
         return means
 
@@ -135,14 +142,16 @@ class Reader:
         source = self.source
         if source.batch_size is not None:
             return ByCount(self.draws, source.batch_size)
-        texts = 1 if source.translation is None else 2
+        texts = 2 if source.two_texts else 1
         if self.max_tokens * texts > source.micro_tokens:
             raise ValueError(
                 f"source {self.name!r}: a row of {texts} x {self.max_tokens} tokens (max_tokens) does not fit into "
                 f"micro_batch_tokens {source.micro_tokens}; raise the one or lower the other"
             )
         parts = source.tokens // source.micro_tokens
-        return ByTokens(self.draws, self._lengths(), self.max_tokens, source.micro_tokens, parts, source.pack)
+        assert self.draws.chooser is not None
+        lengths = self._lengths(self.draws.chooser)[:texts]
+        return ByTokens(self.draws, lengths, self.max_tokens, source.micro_tokens, parts, source.pack)
 
     def __len__(self) -> int:
         return len(self.samples)
@@ -151,7 +160,8 @@ class Reader:
         """Samples, or tokens of all texts that may be read."""
         if by == "samples" or self.draws.chooser is None:
             return float(len(self))
-        return float(np.minimum(self._lengths()[self.draws.chooser.first], self.max_tokens).sum())
+        lengths = find_lengths(self.shards, self.tokenizer)
+        return float(np.minimum(lengths[self.draws.chooser.first], self.max_tokens).sum())
 
     @property
     def order(self) -> dict[str, int | str | float | None]:
@@ -165,6 +175,8 @@ class Reader:
             order |= {"max_tokens": self.max_tokens, "tokenizer": self.tokenizer.hash}
         if source.batch_size is None or sampling is not None:
             order["texts that may be read"] = self._texts_read
+        if source.following is not None:
+            order["following"] = source.following
         if self.shards.remote:
             order["window"] = source.window
         if sampling is not None:
@@ -179,7 +191,8 @@ class Reader:
         assert chooser is not None
         columns = [chooser.start, chooser.language, chooser.role, chooser.first, chooser.second, *chooser.weights]
         if self.source.batch_size is None or self.source.sampling.by == "tokens":
-            columns.append(np.minimum(self._lengths(), self.max_tokens))
+            lengths = self._lengths(chooser)
+            columns += [np.minimum(own, self.max_tokens) for own in lengths[: 1 if chooser.following is None else 2]]
         for column in columns:
             digest.update(b"" if column is None else np.ascontiguousarray(column).data)
         return digest.hexdigest()

@@ -17,7 +17,8 @@ from ..modalities.text import CrowdedRowError, collate_packed, collate_text
 from ..modalities.tokenizer import Tokenizer
 from .alignments import collate_alignment, read_alignment
 from .draws import Draws
-from .sample import BadSampleError, Caption
+from .following import Following
+from .sample import BadSampleError, Caption, Sample
 from .shards.reader import ShardSet
 from .source import Source
 from .steps import Reading
@@ -31,6 +32,7 @@ class Row(NamedTuple):
     item: int
     text: Caption | None
     translation: Caption | None
+    """Or what follows the text."""
     pixels: UInt8[Tensor, "3 S S"] | None
     words: list[tuple[int, int]]
     """Pairs of words of text and translation that translate each other."""
@@ -48,6 +50,7 @@ class RowReader:
         max_tokens: int,
         key: int,
         augment: bool,
+        following: Following | None = None,
     ):
         """
         Args:
@@ -58,7 +61,9 @@ class RowReader:
             max_tokens: Longest text, start and end token included.
             key: Random key of the source.
             augment: False gives every picture its undisturbed form.
+            following: The sentences of documents, where those that follow the text are read too.
         """
+        self.following = following
         self.name, self.source, self.shards, self.start = name, source, shards, shards.texts.start
         self.tokenizer, self.max_tokens, self.key, self.augment = tokenizer, max_tokens, key, augment
 
@@ -95,23 +100,33 @@ class RowReader:
 
     def _read_row(self, number: int, text: int, translation: int, crop: Sequence[float] | None) -> Row:
         sample = self.shards.read(number, image=self.source.image is not None)
-        first, pixels = int(self.start[number]), None
-        if max(text, translation) - first >= len(sample.texts):
-            raise BadSampleError("missing text", "the texts that the index names are not there any more")
-        captions = [None if one < 0 else sample.texts[one - first] for one in (text, translation)]
-        words = read_alignment(sample, text - first, translation - first) if translation >= 0 and sample.alignments else []
+        first, pixels, words = int(self.start[number]), None, []
+        if self.following is not None:
+            captions = [self._join(sample, first, half) for half in self.following.halves(text, translation)]
+        else:
+            captions = [None if one < 0 else self._join(sample, first, [one]) for one in (text, translation)]
+            if translation >= 0 and sample.alignments:
+                words = read_alignment(sample, text - first, translation - first)
         if self.source.image is not None:
             if sample.image is None:
                 raise BadSampleError("missing image", "the picture that the index names is not there any more")
             pixels = self.source.image.read(sample.image, crop)
         return Row(sample.item, *captions, pixels, words)
 
+    def _join(self, sample: Sample, first: int, numbers: list[int]) -> Caption:
+        """Texts of a sample as one."""
+        if max(numbers) - first >= len(sample.texts):
+            raise BadSampleError("missing text", "the texts that the index names are not there any more")
+        captions = [sample.texts[number - first] for number in numbers]
+        return captions[0]._replace(text=" ".join(caption.text for caption in captions))
+
     def _collate(self, rows: list[Row], batch: Batch) -> Batch:
         source = self.source
         if source.text is not None:
             batch = batch._replace(text=self._tokenize([row.text for row in rows]))
-        if source.translation is not None:
+        if source.two_texts:
             batch = batch._replace(translation=self._tokenize([row.translation for row in rows]))
+        if source.translation is not None:
             texts = ([row.text.text for row in rows], [row.translation.text for row in rows])
             words = [row.words for row in rows]
             batch = batch._replace(alignment=collate_alignment(words, *texts, batch.text, batch.translation, self.tokenizer))

@@ -6,6 +6,7 @@ from jaxtyping import Int64
 from ..modalities.batch import Fault
 from .choice import TextChoice
 from .filtering import TextRows
+from .following import Following
 from .shards.reader import ShardSet
 from .source import Source
 
@@ -21,6 +22,9 @@ def find_samples(source: Source, shards: ShardSet, texts: TextRows) -> tuple[Int
         lacking["text"] = ~texts.have_text(source.text)
         if source.translation is not None:
             lacking["translation"] = ~texts.have_pair(source.text, source.translation)
+        if source.following is not None:
+            first = Following(texts, source.text, source.following).first
+            lacking["a sentence that another follows"] = np.bincount(texts.sample[first], minlength=texts.samples) == 0
     if source.image is not None:
         lacking["picture"] = ~shards.has_image
     found = np.flatnonzero(~np.logical_or.reduce(list(lacking.values())))

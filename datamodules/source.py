@@ -31,12 +31,15 @@ class Source:
         fields: What the members of foreign shards are; None: the project's own layout.
         batch_tokens: Slots of one optimiser step, over all processes, padding included: a multiple of `micro_batch_tokens`.
         micro_batch_tokens: Slots that a process reads at once: rows times the longest text (plus rows times the longest
-            translation).
+            translation, or what follows).
         pack: Whether several texts stand in one row, as long as `max_tokens`, and do not see each other (for objectives
             that score tokens, without translation and picture).
         sampling: How often each language is drawn; None: samples as they come, and of each any of its languages.
         window: Remote shards that are open at a time: samples are shuffled among those of a window.
         cache: Where remote shards are kept; None: in the user's cache folder.
+        following: Most sentences of the text, and of a second text that goes on where it ends, in the language of the first;
+            None: no such second text. Read of documents alone; towards the end of one both are shorter, and the
+            second has one sentence at least.
     """
 
     shards: str | list[str]
@@ -52,16 +55,22 @@ class Source:
     sampling: Sampling | None = None
     window: int = 4
     cache: Cache | None = None
+    following: int | None = None
 
     def __post_init__(self):
-        for field in ("batch_size", "micro_batch_size", "batch_tokens", "micro_batch_tokens", "window"):
+        for field in ("batch_size", "micro_batch_size", "batch_tokens", "micro_batch_tokens", "window", "following"):
             value = getattr(self, field)
             if value is not None and value < 1:
                 raise ValueError(f"{field} is {value}; give at least 1")
         if self.text is None and self.image is None:
             raise ValueError(f"source of {self.shards}: neither `text` nor `image` is read; give at least one")
-        if self.translation is not None and self.text is None:
-            raise ValueError(f"source of {self.shards}: a `translation` stands beside a `text`; give `text`, if only as {{}}")
+        for field in ("translation", "following"):
+            if getattr(self, field) is not None and self.text is None:
+                raise ValueError(f"source of {self.shards}: a `{field}` stands beside a `text`; give `text`, if only as {{}}")
+        if self.translation is not None and self.following is not None:
+            raise ValueError(
+                f"source of {self.shards}: the second text is a `translation`, or what is `following` in the document; give one"
+            )
         self._check_sizes()
 
     def _check_sizes(self) -> None:
@@ -73,10 +82,10 @@ class Source:
             )
         if not rows and self.text is None:
             raise ValueError(f"source of {self.shards}: pictures alone have no tokens to count; give batch_size")
-        if self.pack and (rows or self.translation is not None or self.image is not None):
+        if self.pack and (rows or self.two_texts or self.image is not None):
             raise ValueError(
                 f"source of {self.shards}: `pack` fills rows with texts alone, counted in tokens; leave out batch_size, "
-                "translation and image, or pack"
+                "translation, following and image, or pack"
             )
         if self.sampling is not None and self.text is None:
             raise ValueError(f"source of {self.shards}: `sampling` is over the languages of a `text`; give one")
@@ -84,6 +93,11 @@ class Source:
             raise ValueError(
                 f"source of {self.shards}: batch_tokens {self.tokens} is no multiple of micro_batch_tokens {self.micro_tokens}"
             )
+
+    @property
+    def two_texts(self) -> bool:
+        """Whether a second text stands beside the first."""
+        return self.translation is not None or self.following is not None
 
     @property
     def tokens(self) -> int:

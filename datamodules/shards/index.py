@@ -6,7 +6,7 @@ length of the head, the head (JSON), then the arrays, aligned to 64 bytes so tha
 
     first_member [S+1], extension [M], offset [M], size [M]   members of sample s: first_member[s] to first_member[s+1]
     key_start [S+1], key_bytes                                  keys, UTF-8
-    item [S], image [S]                                         identity; whether there is a picture
+    item [S], image [S], document [S]                           identity; whether there is a picture, and texts in order
     first_text [S+1], language [T], role [T], text_size [T]     texts, in reading order, sizes in UTF-8 bytes
 """
 
@@ -33,6 +33,7 @@ TYPES = {
     "key_bytes": "|u1",
     "item": "<i8",
     "image": "|b1",
+    "document": "|b1",
     "first_text": "<u4",
     "language": "<u2",
     "role": "<u2",
@@ -173,7 +174,7 @@ class _Table:
             raise BadSampleError("no known member", f"found {found}; the extension starts at the name's first dot")
         wanted = {source.member for source in fields.texts} | {"json"}
         contents = {name: window.read(member.offset, member.size) for name, member in known.items() if name in wanted}
-        captions, blank, item, *_ = understand(contents, fields, self.shard, group.key)
+        captions, blank, item, document, _ = understand(contents, fields, self.shard, group.key)
         image = any(name in known for name in fields.image)
         self.blank += blank
         _refuse_empty(captions, blank, image, known, fields)
@@ -182,6 +183,7 @@ class _Table:
         except UnicodeEncodeError as error:
             raise BadSampleError("broken text", f"half of a surrogate pair in {error.object[:40]!r}") from None
         self._append(group.key, item, image, known, captions)
+        self.columns["document"].append(document)
         self.columns["text_size"] += sizes
 
     def _append(self, key: str, item: int, image: bool, known: Mapping[str, Member], captions: list[Caption]) -> None:

@@ -178,6 +178,11 @@ class ShardSet:
         return self._gather("image")
 
     @cached_property
+    def is_document(self) -> np.ndarray:
+        """bool `[S]`: whether the texts of each sample are sentences in their order."""
+        return self._gather("document")
+
+    @cached_property
     def texts(self) -> TextTable:
         """Language, role and length of all texts."""
         starts, languages, roles, sizes, before = [np.zeros(1, np.int64)], [], [], [], 0
@@ -244,7 +249,7 @@ class ShardSet:
             self.close()
 
     def __getstate__(self) -> dict:
-        drop = {"_open", "_told", "_room", "items", "has_image", "texts"}
+        drop = {"_open", "_told", "_room", "items", "has_image", "is_document", "texts"}
         return {name: value for name, value in self.__dict__.items() if name not in drop}
 
     def __setstate__(self, state: dict) -> None:
