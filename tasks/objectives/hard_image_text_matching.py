@@ -9,8 +9,9 @@ from torch import Tensor
 from ...modalities.batch import Batch, take
 from ...modalities.chance import salt, uniform
 from ...models.encoder import Encoder, States
+from .borrowing import borrow, differs, warn_alone
 from .objective import Loss, Objective
-from .pairs import belonging, borrow, build_head, differs, match_loss, warn_alone
+from .pairs import belonging, build_head, match_loss
 from .rows import join_rows
 
 CHOICE = salt("hard choice")

@@ -5,13 +5,13 @@ from jaxtyping import Int
 from torch import Tensor
 
 from ...modalities.batch import Batch
-from ...modalities.chance import chance, salt, uniform
+from ...modalities.chance import salt, uniform
 from ...models.encoder import Encoder, States
+from .borrowing import differs, exchange, lend_texts, warn_alone
 from .objective import Loss, Objective
-from .pairs import belonging, borrow, build_head, differs, match_loss, paired, warn_alone
-from .rows import join_rows
+from .pairs import belonging, build_head, match_loss, paired
 
-SWAP, CHOICE = salt("swap"), salt("choice")
+SWAP = salt("swap")
 
 
 class ImageTextMatching(Objective):
@@ -43,10 +43,7 @@ class ImageTextMatching(Objective):
         self.pad = 0 if encoder.vocabulary is None else encoder.vocabulary.pad
 
     def lend(self, view: Batch) -> Batch | None:
-        if view.text is None:
-            return None
-        text = view.text._replace(shown=None, hidden=None)
-        return Batch(view.source, view.item, view.sample, view.epoch, text)
+        return lend_texts(view, view.text)
 
     def mark(self, view: Batch, pool: Batch | None = None) -> Batch:
         """Replace texts.
@@ -65,18 +62,8 @@ class ImageTextMatching(Objective):
         pool = own if pool is None else pool
         wanted = belonging(view) & (uniform(self.key, salt(view.source), view.epoch, view.sample, SWAP) < self.rate)
         candidate = differs(view, pool)
-        found = candidate.any(1)
-        self._warned = self._warned or warn_alone(wanted & ~found, view.source)
-        choice = view.size + self._choose(view, pool, candidate)
-        return borrow(view, join_rows([own, pool], self.pad).text, wanted & found, choice, self.pad)
-
-    def _choose(self, view: Batch, pool: Batch, candidate: Tensor) -> Int[Tensor, "B"]:
-        """The candidate with the highest draw: the same one in whatever order the pool comes."""
-        if pool.size == 0:
-            return torch.zeros_like(view.item)
-        own = view.epoch[:, None], view.sample[:, None]
-        draw = chance(self.key, salt(view.source), *own, CHOICE, pool.epoch, pool.sample)
-        return draw.masked_fill(~candidate, torch.iinfo(draw.dtype).min).argmax(1)
+        self._warned = self._warned or warn_alone(wanted & ~candidate.any(1), view.source)
+        return exchange(view, pool, wanted, candidate, self.key, self.pad)
 
     def count(self, marked: Batch) -> Int[Tensor, ""]:
         return paired(marked).sum()

@@ -1,0 +1,61 @@
+"""Pairs of sentences for objectives of their order, and what the tests of all of them do."""
+
+import pytest
+import tiny
+import torch
+
+from interlingua.modalities.batch import Batch, Text
+
+LENGTHS, OTHERS = (7, 5, 9, 4, 6, 8), (5, 6, 4, 8, 7, 5)
+
+
+def halves(lengths=LENGTHS, others=OTHERS, items=None, left=False, padded=None, source="pages", **options) -> Batch:
+    """Random first and second halves, each row with draws of its own."""
+    texts = [tiny.text(own, padded, left, seed, **options) for seed, own in ((1, lengths), (2, others))]
+    return tiny.batch(lengths, items, source)._replace(text=texts[0], translation=texts[1])
+
+
+def connected(objective, encoder=None):
+    torch.manual_seed(0)
+    encoder = encoder or tiny.text_tower(segments=2)
+    objective.connect(encoder)
+    return encoder, objective
+
+
+def mark(objective, batch, pool=None):
+    return objective.mark(objective.view(batch), pool)
+
+
+def score(encoder, objective, marked):
+    return objective.loss(objective.read(encoder, marked), marked)
+
+
+def pieces(text: Text, row: int, half: int | None = None) -> list[int]:
+    """Pieces of a text, or of a half of it, without control tokens."""
+    there = text.present[row] & (text.word[row] >= 0)
+    return text.tokens[row][there if half is None else there & (text.segment[row] == half)].tolist()
+
+
+def reach_half_the_cost(encoder, objective, marked) -> None:
+    """Train on one batch, at most sixty steps."""
+    optimizer = torch.optim.Adam([*encoder.parameters(), *objective.parameters()], lr=5e-3)
+    costs = []
+    for _ in range(60):
+        loss = score(encoder, objective, marked)
+        loss.total.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        costs.append(loss.total.item())
+        if costs[-1] < costs[0] / 2:
+            return
+    pytest.fail(f"from {costs[0]} to {costs[-1]}")
+
+
+def check_nothing_to_score(encoder, objective, marked) -> None:
+    """Costs exactly nothing, with gradients of exactly nothing."""
+    loss = score(encoder, objective, marked)
+    assert loss.total.item() == 0
+    assert loss.count == objective.count(marked) == 0
+    parameters = list(objective.parameters())
+    gradients = torch.autograd.grad(loss.total, parameters)
+    assert all((gradient == 0).all() for gradient in gradients)

@@ -1,0 +1,219 @@
+"""Next sentence prediction: second halves of other documents, by identity and in one language, the same however it is split."""
+
+import logging
+import math
+
+import pytest
+import tiny
+import torch
+from halves import LENGTHS, OTHERS, check_nothing_to_score, connected, halves, mark, pieces, reach_half_the_cost, score
+from torch import nn
+
+from interlingua.modalities.batch import take
+from interlingua.tasks.objectives.masked_language import MaskedLanguage
+from interlingua.tasks.objectives.next_sentence import NextSentence
+from interlingua.tasks.objectives.rows import join_rows
+
+
+def objective(**options):
+    return connected(NextSentence(**options))
+
+
+def test_half_of_many_second_halves_come_from_another_document():
+    _, nsp = objective()
+    lengths, others = [5 + row % 9 for row in range(400)], [4 + row % 7 for row in range(400)]
+    batch = halves(lengths, others, items=[row // 2 for row in range(400)])
+    marked = mark(nsp, batch)
+    assert abs((~marked.matched).float().mean() - 0.5) < 0.08
+    owners = {tuple(pieces(batch.translation, row)): batch.item[row].item() for row in range(400)}
+    for row in range(400):
+        assert pieces(marked.text, row, 0) == pieces(batch.text, row)
+        second = pieces(marked.text, row, 1)
+        assert (second == pieces(batch.translation, row)) == marked.matched[row].item()
+        assert (owners[tuple(second)] == batch.item[row]) == marked.matched[row].item()
+    assert marked.translation is None
+    assert marked.item.equal(batch.item)
+
+
+def test_every_other_second_half_is_drawn_as_often():
+    _, nsp = objective(rate=1.0)
+    few = halves([4] * 5, [4, 5, 6, 7, 8])
+    rows, epochs = torch.arange(5).repeat(600), torch.arange(600).repeat_interleave(5)
+    many = take(few, rows)._replace(epoch=epochs)
+    marked = mark(nsp, many, nsp.lend(few))
+    lengths = (marked.text.present & (marked.text.segment == 1)).sum(1) - 3  # 0 to 4: which second half it is
+    counts = torch.zeros(5, 5).index_put((rows, lengths), torch.ones(3000), accumulate=True)
+    assert (counts.diag() == 0).all()
+    assert (counts[~torch.eye(5, dtype=torch.bool)] - 150).abs().max() < 50
+
+
+@pytest.mark.parametrize("rate", [0.0, 0.5, 1.0])
+def test_an_ignorant_head_costs_log_two_a_pair(rate):
+    encoder, nsp = objective(rate=rate)
+    nn.init.zeros_(nsp.pair_head.head.weight)
+    marked = mark(nsp, halves())
+    loss = score(encoder, nsp, marked)
+    assert loss.count == nsp.count(marked) == 6
+    assert loss.total.item() / 6 == pytest.approx(math.log(2), rel=1e-6)
+
+
+def test_class_zero_means_that_it_is_next():
+    """BERT's released code; the other way round the cost would be that of the other rows."""
+    encoder, nsp = objective()
+    nn.init.zeros_(nsp.pair_head.head.weight)
+    nsp.pair_head.head.bias.data = torch.tensor([20.0, 0.0])
+    marked = mark(nsp, halves(items=[0, 1, 2, 3, 4, 5]))
+    replaced = (~marked.matched).sum().item()
+    assert replaced != 3
+    assert score(encoder, nsp, marked).total.item() == pytest.approx(20.0 * replaced, rel=1e-5)
+
+
+def test_only_halves_of_the_same_language_are_borrowed():
+    """A second half in another language would tell at once that it is not the next."""
+    _, nsp = objective(rate=1.0)
+    batch = halves()
+    codes = torch.tensor([0, 1, 0, 1, 0, 1])
+    texts = [text._replace(language=codes[:, None].expand_as(text.language)) for text in (batch.text, batch.translation)]
+    for epoch in range(20):
+        own = batch._replace(text=texts[0], translation=texts[1], epoch=batch.epoch + epoch)
+        marked = mark(nsp, own)
+        assert not marked.matched.any()
+        assert (marked.text.language == codes[:, None]).all()
+    alone = own._replace(translation=texts[1]._replace(language=torch.arange(6)[:, None].expand_as(texts[1].language)))
+    assert mark(nsp, alone).matched.all()
+
+
+def test_of_items_7_7_and_9_the_second_half_is_always_the_other_items():
+    """Pitfall O07: 300 draws."""
+    _, nsp = objective(rate=1.0)
+    few = halves([4, 4, 4], [4, 5, 6], items=[7, 7, 9])
+    many = take(few, torch.arange(3).repeat(300))._replace(epoch=torch.arange(300).repeat_interleave(3))
+    marked = mark(nsp, many, nsp.lend(few))
+    lengths = (marked.text.present & (marked.text.segment == 1)).sum(1).view(300, 3) + 1
+    assert not marked.matched.any()
+    assert (lengths[:, :2] == 6).all()
+    assert lengths[:, 2].unique().tolist() == [4, 5]
+
+
+def test_a_half_that_reads_the_same_is_no_negative_though_its_document_differs():
+    _, nsp = objective(rate=1.0)
+    batch = halves([5, 6, 7], [5, 5, 7], items=[1, 2, 1])
+    batch = batch._replace(translation=take(batch.translation, torch.tensor([0, 0, 2])))
+    assert mark(nsp, batch).matched.tolist() == [True, False, False]
+
+
+@pytest.mark.parametrize("items", [[7], [7, 7, 7]])
+def test_without_another_document_all_stay_next_and_it_is_said_once(items, caplog):
+    encoder, nsp = objective(rate=1.0)
+    count = len(items)
+    batch = halves(LENGTHS[:count], OTHERS[:count], items=items)
+    with caplog.at_level(logging.WARNING):
+        marked = mark(nsp, batch)
+        mark(nsp, batch)
+    assert marked.matched.all()
+    loss = score(encoder, nsp, marked)
+    assert loss.count == nsp.count(marked) == count
+    assert loss.total.isfinite()
+    assert [f"{count} samples of a step have no text of another item" in message for message in caplog.messages] == [True]
+
+
+def test_the_choice_depends_on_neither_order_nor_split_nor_padding_of_the_pool():
+    encoder, nsp = objective(rate=0.8)
+    whole = halves()
+    pool = nsp.lend(whole)
+    together = mark(nsp, whole, pool)
+    assert 2 < (~together.matched).sum() < 6
+    order = torch.tensor([4, 2, 0, 5, 1, 3])
+    shuffled = mark(nsp, take(whole, order), take(pool, order))
+    parts = [take(halves(left=True, padded=20), rows) for rows in torch.arange(6).split(3)]
+    joined = join_rows([nsp.lend(part) for part in parts])
+    split = [mark(nsp, part, joined) for part in parts]
+    for row in range(6):
+        for half in (0, 1):
+            assert pieces(together.text, row, half) == pieces(split[row // 3].text, row % 3, half)
+            assert pieces(together.text, order[row], half) == pieces(shuffled.text, row, half)
+    costs = [score(encoder, nsp, one).total for one in (together, shuffled)]
+    torch.testing.assert_close(costs[1], costs[0])
+    torch.testing.assert_close(sum(score(encoder, nsp, one).total for one in split), costs[0])
+    # What a choice from the micro-batch alone would give is another step.
+    alone = [mark(nsp, part) for part in parts]
+    assert any(pieces(together.text, row, 1) != pieces(alone[row // 3].text, row % 3, 1) for row in range(6))
+
+
+def test_rows_that_lack_a_half_are_read_alone_and_not_counted():
+    encoder, nsp = objective(rate=1.0)
+    batch = halves([5, 0, 6, 7, 0], [4, 5, 0, 6, 0])
+    marked = mark(nsp, batch)
+    assert marked.matched.tolist() == [False, True, True, False, True]
+    assert pieces(marked.text, 1) == pieces(batch.translation, 1)
+    assert pieces(marked.text, 2) == pieces(batch.text, 2)
+    loss = score(encoder, nsp, marked)
+    assert loss.count == nsp.count(marked) == 2
+
+
+@pytest.mark.parametrize(
+    "batch", [halves([0, 0], [0, 0]), halves([5, 0], [0, 4]), take(halves(), torch.arange(0))], ids=["none", "one", "no row"]
+)
+def test_nothing_to_score_costs_exactly_nothing(batch):
+    encoder, nsp = objective()
+    check_nothing_to_score(encoder, nsp, mark(nsp, batch))
+
+
+def test_long_pairs_are_cut_after_the_exchange():
+    """The second half that comes instead is cut with the first, as the own one would be: all rows are as long."""
+    _, nsp = objective(rate=0.5)
+    marked = mark(nsp, halves([60] * 12, [50] * 12))
+    assert 0 < marked.matched.sum() < 12
+    assert (marked.text.present.sum(1) == 64).all()
+    assert ((marked.text.segment == 1) & marked.text.present).sum(1).unique().numel() == 1
+
+
+def test_the_form_of_the_row_is_an_option():
+    _, nsp = objective(pair="xlm-roberta", rate=0.0)
+    marked = mark(nsp, halves())
+    assert marked.text.present.sum(1).tolist() == [first + second for first, second in zip(LENGTHS, OTHERS, strict=True)]
+    with pytest.raises(ValueError, match="next sentence: pair is 'roberta', expected one of bert, xlm-roberta"):
+        NextSentence(pair="roberta")
+
+
+def test_the_order_in_its_pass_is_that_in_which_marks_can_be_kept():
+    encoder, nsp = objective()
+    mlm = MaskedLanguage(rate=1.0)
+    mlm.connect(encoder)
+    marked = mark(nsp, halves())
+    hidden = mlm.mark(marked)
+    assert hidden.text.hidden.equal(marked.text.word >= 0)
+    assert hidden.matched.equal(marked.matched)
+    with pytest.raises(ValueError, match=r"source pages: .* name it before masked language modelling"):
+        mark(nsp, mlm.mark(halves()))
+
+
+def test_the_cost_halves_in_sixty_steps():
+    encoder, nsp = objective()
+    marked = mark(nsp, halves())
+    assert 0 < marked.matched.sum() < 6
+    reach_half_the_cost(encoder, nsp, marked)
+
+
+def test_the_whole_is_the_sum_of_its_samples():
+    encoder, nsp = objective()
+    marked = mark(nsp, halves())
+    loss = score(encoder, nsp, marked)
+    parts = [score(encoder, nsp, take(marked, torch.tensor([row]))) for row in range(6)]
+    torch.testing.assert_close(sum(part.total for part in parts), loss.total, rtol=1e-5, atol=1e-5)
+    assert sum(part.count for part in parts) == loss.count
+
+
+def test_what_cannot_be_meant_is_refused():
+    _, nsp = objective()
+    with pytest.raises(ValueError, match=r"next sentence: source 'captions' has no second text; .*following: 1"):
+        nsp.view(tiny.batch())
+    packed = halves()
+    document = torch.zeros_like(packed.text.document)
+    document[0, 3:] = 1
+    with pytest.raises(ValueError, match="rows of source 'pages' are packed"):
+        nsp.view(packed._replace(text=packed.text._replace(document=document)))
+    with pytest.raises(ValueError, match=r"rate is 1\.5"):
+        NextSentence(rate=1.5)
+    with pytest.raises(ValueError, match="ImageTower reads image; use an encoder with a text stream"):
+        NextSentence().connect(tiny.two_towers().image)
