@@ -2,19 +2,21 @@
 
 Every draw is a hash of the sample's seed, a purpose and a place in the row, counted over present tokens: what is hidden
 does not depend on padding, batch-mates, rank, or on how many draws were made before. Each token is hidden with
-probability `rate` under every scheme, so the number hidden is exact in expectation and varies from row to row.
+probability `rate` under every scheme, so the number hidden is exact in expectation and varies from row to row; with weights
+that is so for the mean over each text.
 """
 
 from functools import lru_cache
 from typing import Literal, NamedTuple
 
 import torch
-from jaxtyping import Bool, Int, Int64
+from jaxtyping import Bool, Float64, Int, Int64
 from torch import Tensor
 
 from ...modalities.batch import Text, number_positions
 from ...modalities.chance import chance, pick, salt, uniform
 from ...modalities.vocabulary import Vocabulary
+from .word_weights import spread_rate
 
 Scheme = Literal["token", "word", "span"]
 
@@ -38,6 +40,8 @@ class Pieces(NamedTuple):
     """Place of the first token of the run of words (between control tokens, in one document) that the token is in."""
     ordinal: Int[Tensor, "T"]
     """Number of the token's word in that run, from 0."""
+    text: Int[Tensor, "T"]
+    """Number of the document that the token is in, through all rows, from 0."""
 
 
 class Hiding(NamedTuple):
@@ -57,7 +61,31 @@ class Hiding(NamedTuple):
     random: float
 
 
-def hide_tokens(text: Text, seed: Int64[Tensor, "B"], hiding: Hiding, vocabulary: Vocabulary) -> Text:
+def check_hiding(who: str, scheme: Scheme, rate: float, keep: float, random: float) -> Hiding:
+    """The options of an objective as one.
+
+    Args:
+        who: Whose they are, for the messages.
+        scheme, rate, keep, random: As of `Hiding`.
+
+    Raises:
+        ValueError: A share is outside 0 to 1, or the scheme is unknown.
+    """
+    for name, share in {"rate": rate, "keep": keep, "random": random, "keep + random": keep + random}.items():
+        if not 0 <= share <= 1:
+            raise ValueError(f"{who}: {name} is {share}, but a share lies between 0 and 1")
+    if scheme not in SCHEMES:
+        raise ValueError(f"{who}: scheme is {scheme!r}, expected one of {', '.join(SCHEMES)}")
+    return Hiding(scheme, rate, keep, random)
+
+
+def hide_tokens(
+    text: Text,
+    seed: Int64[Tensor, "B"],
+    hiding: Hiding,
+    vocabulary: Vocabulary,
+    weights: Int64[Tensor, "V"] | None = None,
+) -> Text:
     """Mark what is hidden of a text; tokens already hidden stay as they are.
 
     Args:
@@ -65,11 +93,14 @@ def hide_tokens(text: Text, seed: Int64[Tensor, "B"], hiding: Hiding, vocabulary
         seed: Random key of each row.
         hiding: How.
         vocabulary: Replacements are drawn from all of it but the control tokens.
+        weights: Of each vocabulary entry: in each text, single tokens are hidden with probabilities proportional to it (see
+            `word_weights`); None: all alike.
     """
     before = torch.zeros_like(text.present) if text.hidden is None else text.hidden
     places = text.present.nonzero(as_tuple=True)
     pieces = _read_pieces(text, seed, places)
-    chosen, unit = SCHEMES[hiding.scheme](pieces, hiding.rate)
+    rate = hiding.rate if weights is None else _spread(hiding.rate, pieces, weights[text.tokens[places]])
+    chosen, unit = SCHEMES[hiding.scheme](pieces, rate)
     chosen = (chosen & pieces.ordinary & ~before[places]).nonzero()[:, 0]
     places = tuple(place[chosen] for place in places)
     own, read = pieces.seed[chosen], text.read[places]
@@ -90,7 +121,15 @@ def _read_pieces(text: Text, seed: Int64[Tensor, "B"], places: tuple[Tensor, ...
     new_block = _starts(row, document, segment, ordinary)
     first, block = _latest(new_word), _latest(new_block)
     number = torch.cumsum(new_word, 0)
-    return Pieces(seed[row], position, ordinary, position[first], position[block], number - number[block])
+    texts = torch.cumsum(_starts(row, document), 0) - 1
+    return Pieces(seed[row], position, ordinary, position[first], position[block], number - number[block], texts)
+
+
+def _spread(rate: float, pieces: Pieces, weights: Int64[Tensor, "T"]) -> Float64[Tensor, "T"]:
+    """Each token's probability to be hidden; 0 for control tokens, which have no part in their text's mean."""
+    ordinary = pieces.ordinary.nonzero()[:, 0]
+    spread = spread_rate(rate, weights[ordinary], pieces.text[ordinary])
+    return torch.zeros_like(weights, dtype=torch.float64).index_put((ordinary,), spread)
 
 
 def _starts(*fields: Tensor) -> Bool[Tensor, "T"]:
@@ -106,8 +145,9 @@ def _latest(start: Bool[Tensor, "T"]) -> Int64[Tensor, "T"]:
     return torch.cummax(torch.where(start, index, 0), 0).values
 
 
-def choose_tokens(pieces: Pieces, rate: float) -> tuple[Bool[Tensor, "T"], Int64[Tensor, "T"]]:
-    """Each token for itself. Returns, here as below, what is hidden, and the key of the draw of its fate."""
+def choose_tokens(pieces: Pieces, rate: float | Float64[Tensor, "T"]) -> tuple[Bool[Tensor, "T"], Int64[Tensor, "T"]]:
+    """Each token for itself, at one rate or at its own. Returns, here as below, what is hidden, and the key of the draw of
+    its fate."""
     return uniform(pieces.seed, HIDE, pieces.position) < rate, pieces.position
 
 

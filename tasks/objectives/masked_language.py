@@ -1,16 +1,17 @@
 """Masked language modelling (MLM): read the hidden tokens off the rest. BERT, arXiv:1810.04805, section 3.1."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from ...modalities.batch import Batch, Text
-from ...modalities.chance import chance, salt
+from ...modalities.batch import Batch
 from ...models.encoder import Encoder, States
-from .hiding import SCHEMES, Hiding, Scheme, hide_tokens
+from .hiding import Scheme, check_hiding
 from .objective import Loss, Objective
+from .token_prediction import count_hidden, hide_texts, predict_hidden
+from .word_weights import check_counts, load_counts, weigh_entries
 
 
 class MaskedLanguage(Objective):
@@ -23,6 +24,8 @@ class MaskedLanguage(Objective):
         keep: float = 0.1,
         random: float = 0.1,
         fields: Sequence[str] = ("text",),
+        alpha: float = 0.0,
+        counts: str | None = None,
         weight: float = 1.0,
     ):
         """
@@ -32,47 +35,33 @@ class MaskedLanguage(Objective):
             keep: Share of hidden tokens that stay visible.
             random: Share of hidden tokens that are replaced by another entry of the vocabulary, never a control token.
             fields: Texts of the batch that are hidden: `text`, `translation`, or both.
+            alpha: Exponent by which rare tokens are hidden more often, at the same rate for every text: probability
+                proportional to count^-alpha (XLM's paper: 0.5, its released code: 0; see `word_weights`).
+            counts: File with the counts of vocabulary entries (`interlingua tokenizer counts`); needed where `alpha` is not 0.
             weight: Coefficient of this objective in the summed loss.
 
         Raises:
-            ValueError: A share is outside 0 to 1, or a scheme or field is unknown.
+            ValueError: A share is outside 0 to 1, a scheme or field is unknown, or `alpha` lacks counts or single tokens.
         """
         super().__init__(weight)
-        for name, share in {"rate": rate, "keep": keep, "random": random, "keep + random": keep + random}.items():
-            if not 0 <= share <= 1:
-                raise ValueError(f"masked language: {name} is {share}, but a share lies between 0 and 1")
-        if scheme not in SCHEMES:
-            raise ValueError(f"masked language: scheme is {scheme!r}, expected one of {', '.join(SCHEMES)}")
+        self.hiding = check_hiding("masked language", scheme, rate, keep, random)
         if not fields or set(fields) - {"text", "translation"}:
             raise ValueError(f"masked language: fields is {list(fields)}, expected text, translation, or both")
-        self.hiding = Hiding(scheme, rate, keep, random)
-        self.fields = tuple(fields)
+        self.fields, self.path = tuple(fields), counts
+        self.counts = load_counts("masked language", alpha, counts, scheme)
+        weights = None if self.counts is None else weigh_entries(torch.from_numpy(self.counts.counts), alpha)
+        self.register_buffer("weights", weights, persistent=False)
 
     def connect(self, encoder: Encoder) -> None:
         heads = [encoder.token_head(field) for field in self.fields]  # one serves all; each must be there
         self.vocabulary, self.head = encoder.vocabulary, heads[0]
+        check_counts("masked language", self.counts, self.path, self.vocabulary)
 
     def mark(self, view: Batch, pool: Batch | None = None) -> Batch:
-        for name, text in self._texts(view):
-            seed = chance(self.key, salt(view.source), view.epoch, view.sample, salt(name))
-            view = view._replace(**{name: hide_tokens(text, seed, self.hiding, self.vocabulary)})
-        return view
+        return hide_texts(view, self.fields, self.key, self.hiding, self.vocabulary, self.weights)
 
     def count(self, marked: Batch) -> Int[Tensor, ""]:
-        counts = [text.hidden.sum() for _, text in self._texts(marked) if text.hidden is not None]
-        return sum(counts, torch.zeros((), dtype=torch.long, device=marked.item.device))
+        return count_hidden(marked, self.fields)
 
     def loss(self, states: States, marked: Batch) -> Loss:
-        rows, targets = [self.head.bias.new_zeros(0, self.head.width)], [marked.item.new_zeros(0)]
-        for name, text in self._texts(marked):
-            if text.hidden is not None:
-                rows.append(getattr(states, name)[text.hidden])  # only these rows are worth a V-wide product
-                targets.append(text.tokens[text.hidden])
-        return Loss(self.head.cross_entropy(torch.cat(rows), torch.cat(targets)), self.count(marked))
-
-    def _texts(self, batch: Batch) -> Iterator[tuple[str, Text]]:
-        """The batch's texts that are hidden and predicted, by the name of their field."""
-        for name in self.fields:
-            text = getattr(batch, name)
-            if text is not None:
-                yield name, text
+        return predict_hidden(self.head, states, marked, self.fields)

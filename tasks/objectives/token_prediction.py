@@ -1,0 +1,55 @@
+"""What objectives that hide tokens and read them off the rest have in common: marking, counting and cost."""
+
+from collections.abc import Iterator, Sequence
+
+import torch
+from jaxtyping import Int, Int64
+from torch import Tensor
+
+from ...modalities.batch import Batch, Text
+from ...modalities.chance import chance, salt
+from ...modalities.vocabulary import Vocabulary
+from ...models.encoder import States
+from ...models.heads import TokenHead
+from .hiding import Hiding, hide_tokens
+from .objective import Loss
+
+
+def hide_texts(
+    view: Batch, fields: Sequence[str], key: int, hiding: Hiding, vocabulary: Vocabulary, weights: Int64[Tensor, "V"] | None
+) -> Batch:
+    """Mark what is hidden of some texts of a batch, by draws of each sample, epoch, source and text.
+
+    Args:
+        view: Marks that are there are kept.
+        fields: Names of the texts; those that the batch lacks are left out.
+        key: Of the objective.
+        hiding, vocabulary, weights: As of `hide_tokens`.
+    """
+    for name, text in _texts(view, fields):
+        seed = chance(key, salt(view.source), view.epoch, view.sample, salt(name))
+        view = view._replace(**{name: hide_tokens(text, seed, hiding, vocabulary, weights)})
+    return view
+
+
+def count_hidden(marked: Batch, fields: Sequence[str]) -> Int[Tensor, ""]:
+    """Number of tokens that are to be predicted."""
+    counts = [text.hidden.sum() for _, text in _texts(marked, fields) if text.hidden is not None]
+    return sum(counts, torch.zeros((), dtype=torch.long, device=marked.item.device))
+
+
+def predict_hidden(head: TokenHead, states: States, marked: Batch, fields: Sequence[str]) -> Loss:
+    """Summed cross-entropy of the hidden tokens of some texts."""
+    rows, targets = [head.bias.new_zeros(0, head.width)], [marked.item.new_zeros(0)]
+    for name, text in _texts(marked, fields):
+        if text.hidden is not None:
+            rows.append(getattr(states, name)[text.hidden])  # only these rows are worth a V-wide product
+            targets.append(text.tokens[text.hidden])
+    return Loss(head.cross_entropy(torch.cat(rows), torch.cat(targets)), count_hidden(marked, fields))
+
+
+def _texts(batch: Batch, fields: Sequence[str]) -> Iterator[tuple[str, Text]]:
+    for name in fields:
+        text = getattr(batch, name)
+        if text is not None:
+            yield name, text
