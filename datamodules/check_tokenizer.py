@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 
-from ..modalities.normalization import POLICY
 from ..modalities.tokenizer import Tokenizer
 from ..modalities.words import is_unspaced
 from .sample import BadSampleError
@@ -36,8 +35,8 @@ class LanguageReport:
         unspaced: Whether most characters are of scripts that put no spaces between words.
         pieces: In all. unknown, bytes: Pieces that are the unknown token, or bytes of a character that is not in the
             vocabulary.
-        returned: Texts of which `decode(encode(text))` gives the normalised text. lost: The first that it does not, and
-            what came back.
+        returned: Texts of which `decode(encode(text))` gives the normalised text, spaces left out of account where pieces do
+            not tell them. lost: The first that it does not, and what came back.
         longest: Tokens of the longest text, start and end token included. cut: Texts of more than the limit.
         lacking: Most frequent characters that the vocabulary does not have, and how often they stand there.
     """
@@ -122,12 +121,12 @@ def check_tokenizer(
     chosen, counts = choose_texts(shards, limit, languages, roles)
     unreadable = Counter(fault.kind for fault in shards.faults)
     found = {code: LanguageReport(count) for code, count in counts.most_common()}
-    tallies = {code: _Tally(tokenizer, report, max_tokens) for code, report in found.items()}
+    tallies = {code: _Tally(tokenizer, code, report, max_tokens) for code, report in found.items()}
     for code, text in read_texts(shards, chosen, unreadable):
         tallies[code].add(text)
     for tally in tallies.values():
         tally.finish()
-    about = {"path": tokenizer.path, "hash": tokenizer.hash, "normalization": POLICY}
+    about = {"path": tokenizer.path, "hash": tokenizer.hash, "normalization": tokenizer.normalization}
     about |= {"vocabulary": asdict(tokenizer.vocabulary), "languages": tokenizer.languages}
     report = TokenizerReport(about, max_tokens, found, dict(unreadable))
     judge(report)
@@ -190,13 +189,13 @@ def read_texts(shards: ShardSet, chosen: np.ndarray, unreadable: Counter[str]) -
 class _Tally:
     """Adds up one language, some texts at a time."""
 
-    def __init__(self, tokenizer: Tokenizer, report: LanguageReport, max_tokens: int):
-        self.tokenizer, self.report, self.max_tokens = tokenizer, report, max_tokens
+    def __init__(self, tokenizer: Tokenizer, language: str, report: LanguageReport, max_tokens: int):
+        self.tokenizer, self.language, self.report, self.max_tokens = tokenizer, language, report, max_tokens
         self.texts: list[str] = []
         self.letters: Counter[str] = Counter()
 
     def add(self, text: str) -> None:
-        self.texts.append(self.tokenizer.normalize(text))
+        self.texts.append(text)
         if len(self.texts) == TEXTS_AT_ONCE:
             self._cut()
 
@@ -210,8 +209,9 @@ class _Tally:
         report.lacking = {letter: letters[letter] for letter in lacking[:TOLD_CHARACTERS]}
 
     def _cut(self) -> None:
-        texts, report, tokenizer = self.texts, self.report, self.tokenizer
-        pieces = tokenizer.encode(texts)
+        report, tokenizer = self.report, self.tokenizer
+        pieces = tokenizer.encode(self.texts, [self.language] * len(self.texts))
+        texts = [tokenizer.normalize(text, self.language) for text in self.texts]
         report.read += len(texts)
         report.words += sum(text.count(" ") + 1 for text in texts)
         for text in texts:
@@ -224,10 +224,15 @@ class _Tally:
         ids = iter(pieces.ids.tolist())
         for text, count in zip(texts, pieces.counts.tolist(), strict=True):
             back = tokenizer.decode(list(islice(ids, count)))
-            report.returned += back == text
-            if back != text and report.lost is None:
+            same = back == text if tokenizer.keeps_spaces else _without_spaces(back) == _without_spaces(text)
+            report.returned += same
+            if not same and report.lost is None:
                 report.lost = text, back
         self.texts = []
+
+
+def _without_spaces(text: str) -> str:
+    return "".join(text.split())
 
 
 def judge(report: TokenizerReport) -> None:
@@ -237,8 +242,8 @@ def judge(report: TokenizerReport) -> None:
     if foreign:
         report.problems.append(
             f"languages of the data that the tokenizer does not know, so that reading them is an error ({len(foreign)}): "
-            f"{', '.join(foreign)}; train it with them (`interlingua tokenizer train --languages`), or leave them out of what "
-            "is read, and check the others (--languages)"
+            f"{', '.join(foreign)}; train or import it with them (`interlingua tokenizer train --languages`), or leave them "
+            "out of what is read, and check the others (--languages)"
         )
     for code, one in report.languages.items():
         if code not in known:

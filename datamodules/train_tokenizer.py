@@ -17,8 +17,9 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
+from ..modalities.cutters.own import MASK
 from ..modalities.normalization import normalize
-from ..modalities.tokenizer import MASK, Tokenizer, write_tokenizer
+from ..modalities.tokenizer import Tokenizer, write_tokenizer
 from .shards.fields import check_language
 from .shards.lines import Lines
 

@@ -102,7 +102,7 @@ def compare(report: TokenizerReport, tokenizer: Tokenizer, card: EncoderCard, fi
         return
     try:
         theirs = Tokenizer(card.tokenizer).hash
-    except (ValueError, OSError):
+    except (ValueError, OSError, ImportError):
         report.notes.append(
             f"{file} names the tokenizer {card.tokenizer}, which cannot be read here: whether it is the same is not known"
         )

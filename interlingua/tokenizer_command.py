@@ -1,13 +1,15 @@
-"""`interlingua tokenizer`: train a tokenizer, check that it fits data and encoder, show what it does."""
+"""`interlingua tokenizer`: train or import a tokenizer, check that it fits data and encoder, show what it does."""
 
 import argparse
 import sys
+from dataclasses import asdict
 from typing import Any
 
 from .configuration import ConfigurationError
 from .datamodules.arguments import OneLineParser
 
 PROGRAM = "interlingua tokenizer"
+FILE = "NAME.json|NAME.model"
 
 
 def main(argv: list[str]) -> int:
@@ -24,7 +26,7 @@ def main(argv: list[str]) -> int:
         return options.run(options)
     except BrokenPipeError:
         raise
-    except (ValueError, OSError, ConfigurationError) as error:
+    except (ValueError, OSError, ImportError, ConfigurationError) as error:
         print(f"{PROGRAM} {options.command}: {error}", file=sys.stderr)
         return 2
 
@@ -45,22 +47,41 @@ def _train(options: argparse.Namespace) -> int:
     return 0
 
 
+def _import(options: argparse.Namespace) -> int:
+    from .datamodules.shards.fields import check_language
+    from .modalities.tokenizer_import import import_tokenizer
+
+    for code in options.languages or []:
+        check_language(code, "--languages")
+    import_tokenizer(
+        options.source,
+        options.family,
+        options.output,
+        options.languages,
+        options.lower_case,
+        options.preset,
+        options.force,
+    )
+    return 0
+
+
 def _show(options: argparse.Namespace) -> int:
-    from .modalities.normalization import POLICY
     from .modalities.tokenizer import Tokenizer
 
     tokenizer = Tokenizer(options.file)
-    ids = tokenizer.vocabulary
-    print(f"{tokenizer.path}: {ids.size} pieces, hash {tokenizer.hash}")
-    print(f"ids: pad {ids.pad}, unknown {ids.unknown}, start {ids.start}, end {ids.end}, mask {ids.mask}")
-    print(f"normalisation: {POLICY}")
+    print(f"{tokenizer.path}: {tokenizer.vocabulary.size} pieces of the family {tokenizer.family}, hash {tokenizer.hash}")
+    ids = ", ".join(f"{name}: {number}" for name, number in asdict(tokenizer.vocabulary).items())
+    print(f"vocabulary: {{{ids}}}")
+    print(f"normalisation: {tokenizer.normalization}")
     print(f"languages: {', '.join(f'{code} {number}' for number, code in enumerate(tokenizer.languages))}")
+    if options.language:
+        tokenizer.language_id(options.language)
     for text in options.text:
-        found = tokenizer.encode([text])
+        found = tokenizer.encode([text], options.language and [options.language])
         words: dict[int, list[str]] = {}
         for word, piece in zip(found.words.tolist(), tokenizer.pieces(found.ids.tolist()), strict=True):
             words.setdefault(word, []).append(piece)
-        print(f"text: {tokenizer.normalize(text)}")
+        print(f"text: {tokenizer.normalize(text, options.language)}")
         print(f"  ids: {' '.join(map(str, found.ids.tolist()))}")
         print(f"  words: {' | '.join(' '.join(pieces) for pieces in words.values())}")
     return 0
@@ -74,15 +95,19 @@ def _check(options: argparse.Namespace) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = OneLineParser(
-        prog=PROGRAM, description="Train a tokenizer, check that one fits data and encoder, show what one does."
+        prog=PROGRAM, description="Train or import a tokenizer, check that one fits data and encoder, show what one does."
     )
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     _add_train(commands)
+    _add_import(commands)
     _add_check(commands)
-    inspect = commands.add_parser("show", help="print size, ids, languages, normalisation and hash")
+    inspect = commands.add_parser(
+        "show", help="print size and ids (as `vocabulary:` wants them), languages, normalisation, hash"
+    )
     inspect.set_defaults(run=_show)
-    inspect.add_argument("file", metavar="NAME.model")
+    inspect.add_argument("file", metavar=FILE)
     inspect.add_argument("--text", nargs="+", default=[], metavar="TEXT", help="texts to be cut into pieces and words")
+    inspect.add_argument("--language", metavar="CODE", help="language of the texts; only XLM's words depend on it")
     return parser
 
 
@@ -107,6 +132,39 @@ def _add_train(commands: Any) -> None:
     train.add_argument("--force", action="store_true", help="write over an existing tokenizer")
 
 
+def _add_import(commands: Any) -> None:
+    what = "take over the tokenizer of a published checkpoint, from its local files"
+    take = commands.add_parser(
+        "import",
+        help=what,
+        description=f"{what[0].upper()}{what[1:]}. The result is a tokenizer like any other, in files of its own.",
+        epilog=f"examples:\n  {PROGRAM} import xlm-roberta-base --as xlm-roberta --languages en,de --output data/xlmr.model\n"
+        f"  {PROGRAM} import bert-base-multilingual-cased --as bert --languages en,de --output data/mbert.json\n"
+        f"  {PROGRAM} import xlm-mlm-tlm-xnli15-1024 --as xlm --output data/xlm15.json",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    take.set_defaults(run=_import)
+    take.add_argument("source", metavar="FOLDER|FILE", help="the checkpoint's folder, or its vocabulary's file")
+    take.add_argument("--as", dest="family", required=True, choices=["xlm-roberta", "bert", "xlm"], help="family of the model")
+    take.add_argument(
+        "--output", required=True, metavar=FILE, help="other files go beside it; NAME.model for xlm-roberta alone"
+    )
+    take.add_argument(
+        "--languages", type=_split, metavar="en,de", help="codes of your data in the order of their ids; XLM's files tell them"
+    )
+    take.add_argument(
+        "--lower-case",
+        action=argparse.BooleanOptionalAction,
+        help="lower-case texts and drop accents, of bert and xlm (default: as its configuration, else its vocabulary, says)",
+    )
+    take.add_argument(
+        "--preset",
+        choices=["xlm_original", "xlm_hf"],
+        help="what XLM's texts start with: </s>, as it was trained (default), or <s>, as with Hugging Face",
+    )
+    take.add_argument("--force", action="store_true", help="write over an existing tokenizer")
+
+
 def _add_check(commands: Any) -> None:
     what = "what it makes of each language's texts, and whether an encoder can read it. Exit status 1 if not fit"
     check = commands.add_parser(
@@ -118,7 +176,7 @@ def _add_check(commands: Any) -> None:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     check.set_defaults(run=_check)
-    check.add_argument("file", metavar="NAME.model")
+    check.add_argument("file", metavar=FILE)
     check.add_argument("--shards", nargs="+", action="extend", required=True, metavar="PATH", help="tars, patterns, or folders")
     check.add_argument("--encoder", metavar="FILE", help="a configuration (.yaml) or a checkpoint (.ckpt) with the encoder")
     check.add_argument(

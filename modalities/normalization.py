@@ -28,11 +28,16 @@ _INVISIBLE = "\u200c\u200d" + "".join(map(chr, (*range(0xFE00, 0xFE10), *range(0
 
 
 def normalize(text: str) -> str:
-    """Text as the tokenizer reads it. Idempotent; an empty result means that there is nothing to read."""
-    if _SURROGATE.search(text):
-        text = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
-    text = unicodedata.normalize("NFKC", _DROPPED.sub("", text)).replace("\u2581", " ")
+    """Text as our own tokenizers read it. Idempotent; an empty result means that there is nothing to read."""
+    text = unicodedata.normalize("NFKC", _DROPPED.sub("", mend_surrogates(text))).replace("\u2581", " ")
     return " ".join(word for word in text.split() if word.strip(_INVISIBLE))
+
+
+def mend_surrogates(text: str) -> str:
+    """Text that UTF-8 can say: pairs of surrogates become the character they mean, lone ones U+FFFD."""
+    if _SURROGATE.search(text):
+        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    return text
 
 
 def is_empty(text: str) -> bool:

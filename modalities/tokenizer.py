@@ -1,28 +1,25 @@
-"""Text to pieces and back: SentencePiece (arXiv:1808.06226), unigram with byte fallback, under our own normalisation.
+"""Text to pieces and back, by vocabularies of several families, under one interface.
 
-A tokenizer is two files side by side: `NAME.model`, SentencePiece's own, and `NAME.json`, which declares what the model
-cannot: languages in order, the policy of normalisation, the control ids, and the checksum of the model they belong to.
-`interlingua tokenizer train` writes both. Control tokens (pad, unknown, start, end, mask) are control symbols of the model
-and never arise from text: a literal `</s>` or `<mask>` stays the ordinary characters it is written with.
+Ours (`interlingua tokenizer train`) is SentencePiece with byte fallback under our own normalisation. Those that published
+checkpoints need, XLM-R's, BERT's and XLM's, are taken over by `interlingua tokenizer import`; they cut texts as their
+models were trained on (`cutters`). Whichever it is, control tokens never arise from text, and words are numbered alike.
 """
 
-import hashlib
-import json
 from collections.abc import Sequence
 from dataclasses import asdict
-from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Int64
 
-from .normalization import POLICY, normalize
-from .vocabulary import Vocabulary
-from .words import WordFinder
-
-MASK = "<mask>"
-FORMAT = 1
+from .cutters.bert import BERTCutter
+from .cutters.cutter import Cut, Cutter
+from .cutters.own import OwnCutter, open_model, read_vocabulary
+from .cutters.xlm import XLMCutter
+from .cutters.xlm_roberta import XLMRobertaCutter
+from .normalization import POLICY
+from .tokenizer_files import OWN, Card, read_card, write_card
 
 
 class Pieces(NamedTuple):
@@ -40,46 +37,42 @@ class Tokenizer:
     """A tokenizer read from local files. It pickles whole, so workers need no files.
 
     Args:
-        path: `NAME.model`; `NAME.json` stands beside it.
+        path: `NAME.json`, or the `NAME.model` beside it; see `tokenizer_files`.
 
     Attributes:
+        family: Kind of its vocabulary: `interlingua`, `xlm-roberta`, `bert` or `xlm`.
         vocabulary: Size and control ids, to be shaken hands on with the tower.
         languages: Codes in the order of their ids.
+        normalization: What is done to texts before they are cut, for people.
+        keeps_spaces: Whether `decode` puts spaces back where they stood.
         byte_pieces: bool `[size]`: the pieces that stand for one byte of a character that the vocabulary lacks.
-        hash: Checksum over all that decides ids (model, normalisation, languages), for what is stored beside data.
+        hash: Checksum over all that decides ids (files, normalisation, languages), for what is stored beside data.
 
     Raises:
-        FileNotFoundError: One of the two files is missing.
+        FileNotFoundError: One of the files is missing.
+        ImportError: The family needs a package that is not installed.
         ValueError: The files do not belong together, or the model lacks what we build on.
     """
 
     def __init__(self, path: str | Path):
-        from sentencepiece import SentencePieceProcessor
-
-        model, card = _read_files(Path(path))
-        self.path = str(path)
-        self.languages: tuple[str, ...] = tuple(card["languages"])
-        self.hash = hashlib.sha256(json.dumps([card["sha256"], POLICY, self.languages]).encode()).hexdigest()
-        try:
-            self._processor: Any = SentencePieceProcessor(model_proto=model)
-        except RuntimeError:
-            raise ValueError(f"{path}: not a SentencePiece model, or cut short; copy it anew, or train it again") from None
-        self.vocabulary = read_vocabulary(self._processor, self.path)
-        if card["vocabulary"] != asdict(self.vocabulary):
-            raise ValueError(
-                f"{path}: the model has {asdict(self.vocabulary)}, its .json says {card['vocabulary']}; "
-                "train the tokenizer again or restore the .json that was written with it"
-            )
-        pieces = [self._processor.id_to_piece(piece) for piece in range(self.vocabulary.size)]
-        values = [int(piece[3:5], 16) if self._processor.is_byte(number) else -1 for number, piece in enumerate(pieces)]
-        self.byte_pieces = np.array(values) >= 0
-        self._find_words = WordFinder(pieces, values)
+        card = read_card(Path(path))
+        self._cutter = open_cutter(card)
+        self.vocabulary = self._cutter.vocabulary
+        self.normalization = self._cutter.normalization
+        card.check(self.vocabulary, self.normalization)
+        self.path, self.family, self.languages, self.hash = card.path, card.family, card.languages, card.hash
+        self.keeps_spaces, self.byte_pieces = self._cutter.keeps_spaces, self._cutter.byte_pieces
         self._silent = set(self.vocabulary.controls) - {self.vocabulary.unknown}
         self._language_ids = {code: number for number, code in enumerate(self.languages)}
 
-    def normalize(self, text: str) -> str:
-        """Text as it is read: the declared policy of `normalization`."""
-        return normalize(text)
+    def normalize(self, text: str, language: str | None = None) -> str:
+        """Text as it is read.
+
+        Args:
+            text: Any string.
+            language: Its language; XLM's punctuation depends on it (None: English).
+        """
+        return self._cutter.normalize(text, language)
 
     def language_id(self, code: str) -> int:
         """Id of a language.
@@ -90,29 +83,33 @@ class Tokenizer:
         if code not in self._language_ids:
             raise ValueError(
                 f"unknown language {code!r}: the tokenizer {self.path} knows {', '.join(self.languages)}; correct the "
-                "code in the data, or train the tokenizer with it (`interlingua tokenizer train --languages`)"
+                "code in the data, or train or import the tokenizer with it (`interlingua tokenizer train --languages`)"
             )
         return self._language_ids[code]
 
-    def encode(self, texts: Sequence[str]) -> Pieces:
-        """Normalise texts and cut them into pieces, all in one call of SentencePiece."""
-        rows = self._cut(texts)
-        counts = np.array([len(row) for row in rows], dtype=np.int64)
-        ids = np.fromiter(chain.from_iterable(rows), dtype=np.int64, count=int(counts.sum()))
-        return Pieces(ids, self._find_words(ids, counts), counts)
+    def encode(self, texts: Sequence[str], languages: Sequence[str] | None = None) -> Pieces:
+        """Normalise texts and cut them into pieces.
 
-    def count_tokens(self, texts: Sequence[str]) -> Int64[np.ndarray, "N"]:
+        Args:
+            texts: Any strings.
+            languages: Of each text. Only XLM's words depend on it, by rules for abbreviations and apostrophes (None: all are
+                read as English).
+        """
+        cut = self._cut(texts, languages)
+        return Pieces(cut.ids, self._cutter.find_words(cut.ids, cut.counts, cut.opens), cut.counts)
+
+    def count_tokens(self, texts: Sequence[str], languages: Sequence[str] | None = None) -> Int64[np.ndarray, "N"]:
         """Tokens of each text as a row of its own: its pieces, start and end token; 0 where nothing is left to read."""
-        counts = np.array([len(row) for row in self._cut(texts)], dtype=np.int64)
+        counts = self._cut(texts, languages).counts
         return np.where(counts > 0, counts + 2, 0)
 
     def pieces(self, ids: Sequence[int]) -> list[str]:
-        """Pieces as SentencePiece writes them, for people to look at."""
-        return self._processor.id_to_piece(self._checked(ids))
+        """Pieces as the vocabulary writes them, for people to look at."""
+        return self._cutter.pieces(self._checked(ids))
 
     def has_piece(self, piece: str) -> bool:
         """Whether a string, such as a single character, is a piece of the vocabulary."""
-        return self._processor.piece_to_id(piece) != self.vocabulary.unknown
+        return self._cutter.has_piece(piece)
 
     def decode(self, ids: Sequence[int]) -> str:
         """Text of a sequence of ids; control tokens are left out.
@@ -120,11 +117,12 @@ class Tokenizer:
         Raises:
             ValueError: An id lies outside the vocabulary.
         """
-        return self._processor.decode([number for number in self._checked(ids) if number not in self._silent])
+        return self._cutter.decode([number for number in self._checked(ids) if number not in self._silent])
 
-    def _cut(self, texts: Sequence[str]) -> list[list[int]]:
-        # One thread: loader workers already share the cores.
-        return self._processor.encode([normalize(text) for text in texts], num_threads=1)
+    def _cut(self, texts: Sequence[str], languages: Sequence[str] | None) -> Cut:
+        if languages is not None and len(languages) != len(texts):
+            raise ValueError(f"{len(texts)} texts, but {len(languages)} languages: give one a text, or none at all")
+        return self._cutter.cut(texts, languages)
 
     def _checked(self, ids: Sequence[int]) -> list[int]:
         size = self.vocabulary.size
@@ -134,8 +132,25 @@ class Tokenizer:
         return list(ids)
 
 
+def open_cutter(card: Card) -> Cutter:
+    """What cuts texts by the files of a card.
+
+    Raises:
+        ImportError: It needs a package that is not installed.
+        ValueError: The files are not of the card's family.
+    """
+    files = card.files
+    if card.family == OWN:
+        return OwnCutter(files[".model"], card.path)
+    if card.family == "xlm-roberta":
+        return XLMRobertaCutter(files[".model"], card.path)
+    if card.family == "bert":
+        return BERTCutter(files[".vocab.txt"], card.path, **card.options)
+    return XLMCutter(files[".vocab.json"], files[".merges.txt"], card.path, **card.options)
+
+
 def write_tokenizer(path: Path, model: bytes, languages: Sequence[str], training: dict[str, Any]) -> None:
-    """Write the two files of a tokenizer.
+    """Write the two files of a tokenizer of our own.
 
     Args:
         path: `NAME.model`.
@@ -143,69 +158,5 @@ def write_tokenizer(path: Path, model: bytes, languages: Sequence[str], training
         languages: Codes in the order of their ids.
         training: How it was trained: for people, read by nothing.
     """
-    from sentencepiece import SentencePieceProcessor
-
-    card = {
-        "format": FORMAT,
-        "sha256": hashlib.sha256(model).hexdigest(),
-        "normalization": POLICY,
-        "vocabulary": asdict(read_vocabulary(SentencePieceProcessor(model_proto=model), str(path))),
-        "languages": list(languages),
-        "training": training,
-    }
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(model)
-    path.with_suffix(".json").write_text(json.dumps(card, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
-
-
-def read_vocabulary(processor: Any, path: str) -> Vocabulary:
-    """Size and control ids of a SentencePiece model.
-
-    Raises:
-        ValueError: A control token is missing, or could arise from text.
-    """
-    ids = {
-        "pad": processor.pad_id(),
-        "unknown": processor.unk_id(),
-        "start": processor.bos_id(),
-        "end": processor.eos_id(),
-        "mask": processor.piece_to_id(MASK),
-    }
-    wrong = [name for name, number in ids.items() if name != "unknown" and not (number >= 0 and processor.is_control(number))]
-    if wrong:
-        raise ValueError(
-            f"{path}: {', '.join(wrong)} must be control symbols of the SentencePiece model and are not there, or could "
-            "arise from text; train it with `interlingua tokenizer train`"
-        )
-    return Vocabulary(processor.get_piece_size(), **ids)
-
-
-def _read_files(path: Path) -> tuple[bytes, dict[str, Any]]:
-    if path.suffix != ".model":
-        raise ValueError(f"tokenizer {path}: give the path of its NAME.model; NAME.json is found beside it")
-    beside = path.with_suffix(".json")
-    for file in (path, beside):
-        if not file.is_file():
-            raise FileNotFoundError(
-                f"tokenizer file {file} does not exist; a tokenizer is NAME.model with NAME.json beside it, "
-                "as `interlingua tokenizer train --output NAME.model` writes them"
-            )
-    try:
-        card = json.loads(beside.read_text(encoding="utf-8"))
-        found = {key: card[key] for key in ("format", "sha256", "normalization", "vocabulary", "languages")}
-    except (ValueError, KeyError, TypeError) as error:
-        raise ValueError(f"{beside} does not describe a tokenizer ({error!r}); `tokenizer train` writes it") from error
-    languages = card["languages"]
-    if not (isinstance(languages, list) and languages and all(isinstance(code, str) and code for code in languages)):
-        raise ValueError(f"{beside}: languages is {languages!r}; expected a list of codes in the order of their ids")
-    if len(set(languages)) < len(languages):
-        raise ValueError(f"{beside}: languages is {languages!r}; every code must be there once")
-    model = path.read_bytes()
-    expected = {"format": FORMAT, "sha256": hashlib.sha256(model).hexdigest(), "normalization": POLICY}
-    for key, value in expected.items():
-        if found[key] != value:
-            raise ValueError(
-                f"{beside}: {key} is {found[key]!r}, but {path.name} and this version need {value!r}; "
-                "restore the .json written with the model, or train the tokenizer again"
-            )
-    return model, card
+    vocabulary = asdict(read_vocabulary(open_model(model, str(path)), str(path)))
+    write_card(Card(str(path), OWN, {".model": model}, {}, POLICY, vocabulary, tuple(languages)), training=training)

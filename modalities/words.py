@@ -14,7 +14,7 @@ from bisect import bisect_right
 from collections.abc import Sequence
 
 import numpy as np
-from jaxtyping import Int8, Int64
+from jaxtyping import Bool, Int8, Int64
 
 SPACE = "\u2581"
 """How SentencePiece writes the space before a word."""
@@ -68,7 +68,8 @@ class WordFinder:
     """Word indices of pieces, from tables over the vocabulary, so that a whole batch is one pass of arithmetic.
 
     Args:
-        pieces: The vocabulary in order, as SentencePiece writes it.
+        pieces: The vocabulary in order, as SentencePiece writes it; without the marks that other kinds of vocabulary put on
+            pieces inside a word or at its end, since those do not tell a space.
         values: For each piece the byte that it stands for (0 to 255), -1 where it is no byte-fallback piece.
     """
 
@@ -80,12 +81,15 @@ class WordFinder:
         self.first = np.array([_first_kind(body[0]) if body else _ORDINARY for body in bodies], dtype=np.int8)
         self.last = np.array([_kind(body[-1]) if body else _ORDINARY for body in bodies], dtype=np.int8)
 
-    def __call__(self, ids: Int64[np.ndarray, "T"], counts: Int64[np.ndarray, "N"]) -> Int64[np.ndarray, "T"]:
+    def __call__(
+        self, ids: Int64[np.ndarray, "T"], counts: Int64[np.ndarray, "N"], opens: Bool[np.ndarray, "T"] | None = None
+    ) -> Int64[np.ndarray, "T"]:
         """Number the words of each text from 0.
 
         Args:
             ids: Pieces of all texts, one text after the other, no control tokens.
             counts: How many pieces each text has.
+            opens: True where a piece follows a space; None where the pieces themselves tell.
         """
         first, last, values = self.first[ids], self.last[ids], self.value[ids]
         if (values >= 0x80).any():
@@ -95,7 +99,7 @@ class WordFinder:
         apart[1:] |= (last[:-1] == _UNSPACED_SCRIPT) | (last[:-1] == _CLOSING)
         starts = apart & ~punctuation & (first != _ATTACHED)
         starts[1:] &= ~self.only_space[ids[:-1]]
-        starts |= self.opens[ids]
+        starts |= self.opens[ids] if opens is None else opens
         begins = (np.cumsum(counts) - counts)[counts > 0]
         starts[begins] = True
         numbers = np.cumsum(starts)

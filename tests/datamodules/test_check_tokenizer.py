@@ -12,8 +12,9 @@ from trained import names, small_tokenizer
 from interlingua.datamodules.check_tokenizer import check_tokenizer, choose_texts
 from interlingua.datamodules.sample import BadSampleError
 from interlingua.datamodules.shards.reader import ShardSet
+from interlingua.modalities.cutters.own import MASK
 from interlingua.modalities.text import collate_text
-from interlingua.modalities.tokenizer import MASK, Tokenizer, write_tokenizer
+from interlingua.modalities.tokenizer import Tokenizer, write_tokenizer
 
 
 @pytest.fixture(scope="module")
@@ -71,7 +72,7 @@ def test_what_is_wrong_is_told(tmp_path, tokenizer, monkeypatch):
     assert not report.fit
     foreign, greek = report.problems
     assert "languages of the data that the tokenizer does not know" in foreign
-    assert "el; train it with them" in foreign
+    assert "el; train or import it with them" in foreign
     assert greek.startswith("de: ")
     assert "bytes of characters that are not in the vocabulary (ο " in greek
     assert any(note.startswith("en: ") and "longer than 5 tokens and are cut" in note for note in report.notes)

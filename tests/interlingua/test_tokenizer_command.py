@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 import torch
+import yaml
 from trained import names, small_tokenizer
 
 from interlingua.datamodules.sample import Caption
@@ -16,6 +17,7 @@ from interlingua.datamodules.shards.writer import ShardWriter
 from interlingua.datamodules.train_tokenizer import LONGEST, train_tokenizer
 from interlingua.modalities.normalization import POLICY
 from interlingua.modalities.tokenizer import Tokenizer
+from interlingua.modalities.vocabulary import Vocabulary
 from interlingua.tokenizer_command import main
 
 WORDS = "the a red blue dog cat house tree runs sleeps big small under over old new"
@@ -43,8 +45,10 @@ def test_command_trains_from_text_files_and_shows(english, tmp_path, capsys):
     assert Tokenizer(output).languages == ("sw", "en")
     assert main(["show", str(output), "--text", "the </s> dog"]) == 0
     printed = capsys.readouterr().out
-    assert "290 pieces, hash " + Tokenizer(output).hash in printed
-    assert "pad 0, unknown 1, start 2, end 3, mask 4" in printed
+    assert "290 pieces of the family interlingua, hash " + Tokenizer(output).hash in printed
+    (line,) = [line for line in printed.splitlines() if line.startswith("vocabulary:")]
+    assert line == "vocabulary: {size: 290, pad: 0, unknown: 1, start: 2, end: 3, mask: 4}"
+    assert Vocabulary(**yaml.safe_load(line)["vocabulary"]) == Tokenizer(output).vocabulary
     assert "sw 0, en 1" in printed
     assert "text: the </s> dog" in printed
     assert len(printed.split("words: ")[1].split("|")) == 4
@@ -167,10 +171,10 @@ def describe(checked: Path, folder: Path, tokenizer: str | None = None, **change
     }
     named = {"tokenizer": str(checked / "small.model") if tokenizer is None else tokenizer}
     model = {"class_path": "interlingua.tasks.pretraining.Pretraining", "init_args": {"encoder": tower, **named}}
-    yaml, ckpt = folder / "some.yaml", folder / "some.ckpt"
-    yaml.write_text(json.dumps({"model": model}))  # JSON is YAML
+    config, ckpt = folder / "some.yaml", folder / "some.ckpt"
+    config.write_text(json.dumps({"model": model}))  # JSON is YAML
     torch.save({"configuration": {"model": model}, "state_dict": {}}, ckpt)
-    return yaml, ckpt
+    return config, ckpt
 
 
 def check(checked: Path, *options) -> int:
@@ -242,11 +246,11 @@ def test_mistakes_of_check_are_one_line(checked, tmp_path, capsys):
         assert printed.count("\n") == 1, printed
         return printed
 
-    yaml, ckpt = describe(checked, tmp_path)
+    config, ckpt = describe(checked, tmp_path)
     assert "no such file" in told("--encoder", tmp_path / "none.yaml")
     assert "cannot be read" in told("--encoder", tmp_path / "none.ckpt")
-    yaml.write_text("trainer: {max_steps: 1}")
-    assert "describes no encoder; expected model.init_args.encoder" in told("--encoder", yaml)
+    config.write_text("trainer: {max_steps: 1}")
+    assert "describes no encoder; expected model.init_args.encoder" in told("--encoder", config)
     torch.save({"configuration": Path("somewhere")}, ckpt)
     assert "not a checkpoint of tensors and plain containers" in told("--encoder", ckpt)
     assert "no text in xx; the shards have languages" in told("--languages", "xx")

@@ -14,8 +14,9 @@ import pytest
 from trained import small_tokenizer
 
 from interlingua.datamodules.train_tokenizer import train_tokenizer
+from interlingua.modalities.cutters.own import read_vocabulary
 from interlingua.modalities.normalization import is_empty, normalize
-from interlingua.modalities.tokenizer import Tokenizer, read_vocabulary
+from interlingua.modalities.tokenizer import Tokenizer
 from interlingua.modalities.vocabulary import Vocabulary, shake_hands
 from interlingua.modalities.words import SPACE, WordFinder, is_unspaced
 
@@ -197,7 +198,7 @@ def test_files_that_do_not_belong_together_are_refused(files, tokenizer):
     with pytest.raises(FileNotFoundError, match=r"copy\.json does not exist"):
         Tokenizer(files)
     with pytest.raises(ValueError, match=r"NAME\.model"):
-        Tokenizer(files.with_suffix(".json"))
+        Tokenizer(files.with_suffix(".txt"))
 
 
 def test_a_model_whose_mask_can_arise_from_text_is_refused():
