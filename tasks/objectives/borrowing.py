@@ -65,14 +65,15 @@ def borrow(view: Batch, texts: Text, swapped: Bool[Tensor, "B"], choice: Int[Ten
     return view._replace(text=text, matched=matched, alignment=alignment)
 
 
-def warn_alone(alone: Bool[Tensor, "B"], source: str) -> bool:
-    """Say that samples have no negative; False if all have one."""
+def warn_alone(alone: Bool[Tensor, "B"], source: str, negative: str = "text of another item") -> bool:
+    """Say that samples have no negative, in words; False if all have one."""
     found = bool(alone.any())
     if found:
         log.warning(
-            "source %s: %d samples of a step have no text of another item beside them and are scored as matching pairs only; "
+            "source %s: %d samples of a step have no %s beside them and are scored as matching pairs only; "
             "this is said once. Larger steps, with several items each, have negatives",
             source,
             int(alone.sum()),
+            negative,
         )
     return found

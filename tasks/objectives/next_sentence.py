@@ -14,6 +14,7 @@ from .halves import Joining, check_halves, half_loss, joined, readable
 from .objective import Loss, Objective
 
 SWAP = salt("next sentence")
+NEGATIVE = "text of another item in their language"
 
 
 class NextSentence(Objective):
@@ -76,7 +77,7 @@ class NextSentence(Objective):
         pairs = pairs if view.matched is None else pairs & view.matched
         wanted = pairs & (uniform(self.key, salt(view.source), view.epoch, view.sample, SWAP) < self.rate)
         candidate = differs(own, pool) & _same_language(own, pool) & readable(pool.text)
-        self._warned = self._warned or warn_alone(wanted & ~candidate.any(1), view.source)
+        self._warned = self._warned or warn_alone(wanted & ~candidate.any(1), view.source, NEGATIVE)
         other = exchange(own._replace(matched=view.matched), pool, wanted, candidate, self.key, self.joining.vocabulary.pad)
         return self.joining.join(view._replace(matched=other.matched), view.text, other.text)
 
