@@ -26,8 +26,9 @@ from measure import matmul_rate, memory_of, ratio, resident, tune_allocator
 
 from interlingua.modalities.batch import Batch, Step, Text, number_positions, take
 from interlingua.modalities.vocabulary import Vocabulary
+from interlingua.models.families import FAMILIES
+from interlingua.models.loading import load_foreign
 from interlingua.models.presets import Size, bert
-from interlingua.models.pretrained import load_bert, load_bert_head
 from interlingua.tasks.objectives.masked_language import MaskedLanguage
 from interlingua.tasks.optimization import Optimization
 from interlingua.tasks.pretraining import Pretraining
@@ -104,9 +105,7 @@ class Ours:
         optimization = Optimization(learning_rate=1e-4, schedule="constant")
         self.module = Pretraining(tower, {"mlm": self.objective}, {"texts": [["mlm"]]}, optimization)
         if peer is not None:
-            weights = peer.model.state_dict()
-            load_bert(tower, weights, prefix="bert.")
-            load_bert_head(self.objective.head, weights)
+            load_foreign(tower, peer.model.state_dict(), FAMILIES["bert"], self.objective.head)
 
     def mark(self, batch: Batch) -> Batch:
         """What a training step will read of the batch."""

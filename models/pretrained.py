@@ -1,98 +1,243 @@
-"""Weights of others: Hugging Face's layout of BERT, which XLM-R shares below its head, read into our modules.
+"""Files of pretrained text towers: one safetensors file with our names, the tower's configuration and where it came from.
 
-A plain state dict is enough; neither `transformers` nor a configuration is needed. What a state dict does not tell must be
-right in the tower already: epsilon of the norms (1e-12 in BERT, 1e-5 in XLM-R), number of heads, and the offset of positions.
+encoder.*         a `TextTower`'s own names
+head.*            its `TokenHead`'s, where there is one; the table is the encoder's, and so never written twice
+pooler.*          BERT's dense layer over the first state, where there is one
+next_sentence.*   and its classifier of pairs
 """
 
+import json
+import os
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from ..modalities.vocabulary import Vocabulary
+from .encoder import Encoder
+from .families import FAMILIES, Family, build_tower, check_family, counts_from_pad, describe, differences, make_arguments
 from .heads import TokenHead
+from .loading import load_whole
 from .towers import TextTower
 
-Names = Mapping[str, Sequence[str]]
-"""Their names by ours; several are joined along their rows, in this order."""
-
-EMBEDDINGS = {"tokens": "word_embeddings", "positions": "position_embeddings", "segments": "token_type_embeddings"}
-BLOCK = {
-    "attention.inward": ("attention.self.query", "attention.self.key", "attention.self.value"),
-    "attention.outward": ("attention.output.dense",),
-    "attention_norm": ("attention.output.LayerNorm",),
-    "feed_forward.inward": ("intermediate.dense",),
-    "feed_forward.outward": ("output.dense",),
-    "feed_forward_norm": ("output.LayerNorm",),
-}
-HEAD = {"dense": "transform.dense", "norm": "transform.LayerNorm"}
-ENDS = ("weight", "bias")
+KEY, VERSION = "interlingua", 1
+"""Key of the metadata, and version of what stands under it."""
+TABLES = ("encoder.embeddings.tokens.weight", "head.bias")
+"""Weights with a row for each vocabulary entry."""
 
 
-def load_bert(tower: TextTower, weights: Mapping[str, Tensor], prefix: str = "") -> None:
-    """Give a post-norm text tower the weights of a `BertModel` or `XLMRobertaModel`, all of them or none.
+@dataclass(frozen=True)
+class Pretrained:
+    """A text tower on its own.
 
     Args:
-        tower: Of the same sizes; without language vectors, with as many segment vectors.
-        weights: State dict in Hugging Face's layout; poolers and heads are left aside.
-        prefix: What stands before the names of the model in it: `bert.` or `roberta.` below a head.
+        family: Name of one of `FAMILIES`.
+        arguments: Plain arguments of the family's preset.
+        weights: By our names.
+        languages: Codes of the language vectors, in their order, where known.
+        sources: Checksums (SHA-256) of the files it was made of, by name.
+    """
+
+    family: str
+    arguments: dict[str, Any]
+    weights: dict[str, Tensor]
+    languages: list[str] | None = None
+    sources: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def kind(self) -> Family:
+        """The family itself."""
+        return FAMILIES[self.family]
+
+    @property
+    def configuration(self) -> dict[str, Any]:
+        """The encoder's node of an experiment's configuration."""
+        return {"class_path": self.kind.class_path, "init_args": self.arguments}
+
+    def part(self, name: str) -> dict[str, Tensor]:
+        """Weights of `encoder`, `head`, `pooler` or `next_sentence`, by the names below it; empty where there are none."""
+        return {key.partition(".")[2]: weight for key, weight in self.weights.items() if key.partition(".")[0] == name}
+
+
+def is_pretrained(path: str | Path) -> bool:
+    """Whether a file looks like safetensors, whatever its name."""
+    with open(path, "rb") as file:
+        start = file.read(9)
+    return len(start) == 9 and start[8:] == b"{"
+
+
+def write_pretrained(pretrained: Pretrained, path: str | Path) -> None:
+    """Write a file whole or not at all."""
+    from safetensors.torch import save_file
+
+    told = {"version": VERSION, "family": pretrained.family, "encoder": pretrained.configuration}
+    told |= {"languages": pretrained.languages, "sources": pretrained.sources}
+    unfinished = Path(f"{path}.{os.getpid()}.part")
+    unfinished.parent.mkdir(parents=True, exist_ok=True)
+    weights = {name: weight.contiguous() for name, weight in pretrained.weights.items()}
+    try:
+        save_file(weights, unfinished, {"format": "pt", KEY: json.dumps(told, ensure_ascii=False)})
+        os.replace(unfinished, path)
+    finally:
+        unfinished.unlink(missing_ok=True)
+
+
+def read_pretrained(path: str | Path) -> Pretrained:
+    """Read a file of `write_pretrained`.
 
     Raises:
-        ValueError: The tower has weights that the state dict lacks or holds in other shapes, or the state dict has embeddings
-            or layers that the tower lacks; names them.
+        FileNotFoundError: There is none.
+        ValueError: It is another file, cut short, or of another version.
     """
-    names = {f"embeddings.{ours}.weight": [f"{prefix}embeddings.{theirs}.weight"] for ours, theirs in EMBEDDINGS.items()}
-    names |= {f"embeddings.norm.{end}": [f"{prefix}embeddings.LayerNorm.{end}"] for end in ENDS}
-    for number in range(len(tower.transformer.blocks)):
-        for ours, several in BLOCK.items():
-            for end in ENDS:
-                theirs = [f"{prefix}encoder.layer.{number}.{one}.{end}" for one in several]
-                names[f"transformer.blocks.{number}.{ours}.{end}"] = theirs
-    found = gather(tower, weights, names)
-    read = {theirs for ours in found for theirs in names[ours]}
-    parts = (f"{prefix}embeddings.", f"{prefix}encoder.")
-    unread = [name for name, weight in weights.items() if name.startswith(parts) and weight.is_floating_point()]
-    unread = [name for name in unread if name not in read]
-    if unread:
-        raise ValueError(f"the text tower has no place for {_some(unread)}; build it with as many layers and segments")
-    tower.load_state_dict(found)
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        with safe_open(path, "pt") as file:
+            told = json.loads((file.metadata() or {}).get(KEY, "null"))
+            if told is None:
+                raise ValueError(
+                    f"{path} is not of ours; make one of it: `interlingua checkpoint import {path} --as FAMILY --output FILE`"
+                )
+            if told["version"] != VERSION or told["family"] not in FAMILIES:
+                raise ValueError(
+                    f"{path}: version {told['version']}, family {told['family']!r}; this release reads version {VERSION} of "
+                    f"{', '.join(FAMILIES)}"
+                )
+            weights = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    except SafetensorError as error:
+        raise ValueError(f"{path}: not safetensors, or cut short ({os.path.getsize(path):,} bytes): {error}") from None
+    return Pretrained(told["family"], told["encoder"]["init_args"], weights, told["languages"], told["sources"])
 
 
-def load_bert_head(head: TokenHead, weights: Mapping[str, Tensor], prefix: str = "cls.predictions.") -> None:
-    """Give an output head the weights of a `BertForMaskedLM`'s; the table stays the encoder's, as it is tied in both.
+def make_tower(pretrained: Pretrained) -> TextTower:
+    """The tower of a file, in evaluation mode."""
+    tower = build_tower(pretrained.kind, pretrained.arguments, "meta")
+    load_whole(tower, pretrained.part("encoder"), f"{pretrained.family} tower")
+    return tower.eval()
+
+
+def make_head(pretrained: Pretrained, tower: TextTower) -> TokenHead | None:
+    """The token head of a file, tied to the tower's table; None where the file has none."""
+    weights = pretrained.part("head")
+    if not weights:
+        return None
+    head = tower.token_head("text")
+    load_whole(head, weights, f"{pretrained.family} head")
+    return head.to(tower.tokens.weight.dtype).eval()
+
+
+def find_text_tower(encoder: nn.Module) -> TextTower:
+    """The text tower that an encoder is or contains.
 
     Raises:
-        ValueError: Weights are missing or of other shapes; names them.
+        ValueError: It has none, or several.
     """
-    names = {f"{ours}.{end}": [f"{prefix}{theirs}.{end}"] for ours, theirs in HEAD.items() for end in ENDS}
-    head.load_state_dict(gather(head, weights, names | {"bias": [f"{prefix}bias"]}))
-
-
-def gather(module: nn.Module, weights: Mapping[str, Tensor], names: Names) -> dict[str, Tensor]:
-    """The weights of another layout for every parameter of a module, under its own names.
-
-    Raises:
-        ValueError: A parameter has no counterpart, or one that is missing or of another shape; names it.
-    """
-    found, missing = {}, []
-    for ours, parameter in module.named_parameters():
-        absent = [theirs for theirs in names.get(ours, ["no counterpart"]) if theirs not in weights]
-        if absent:
-            missing.append(f"{ours} ({', '.join(absent)})")
-            continue
-        parts = [weights[theirs] for theirs in names[ours]]
-        found[ours] = torch.cat(parts) if len(parts) > 1 else parts[0]
-        if found[ours].shape != parameter.shape:
-            raise ValueError(
-                f"{ours}: the weights {', '.join(names[ours])} give {tuple(found[ours].shape)}, but {type(module).__name__} "
-                f"has {tuple(parameter.shape)}; build it with the sizes of the weights"
-            )
-    if missing:
+    towers = [module for module in encoder.modules() if isinstance(module, TextTower)]
+    if len(towers) != 1:
         raise ValueError(
-            f"{type(module).__name__} has parameters that the weights lack: {_some(missing)}; "
-            "check the prefix, or build it without what the weights do not have"
+            f"{type(encoder).__name__} has {len(towers)} text towers, and a file of a pretrained one is for an encoder that "
+            "is one or contains one"
         )
-    return found
+    return towers[0]
 
 
-def _some(names: Sequence[str]) -> str:
-    return f"{', '.join(names[:3])}{f' and {len(names) - 3} more' if len(names) > 3 else ''}"
+def fill_tower(encoder: Encoder, pretrained: Pretrained, name: str) -> int:
+    """Give the text tower of an encoder the weights of a file; returns how many there are.
+
+    Args:
+        encoder: Is or contains one text tower.
+        pretrained: What to give it.
+        name: The file's, for messages.
+
+    Raises:
+        ValueError: The tower would compute something else with these weights; names every difference, both values.
+    """
+    tower = find_text_tower(encoder)
+    described = describe(build_tower(pretrained.kind, pretrained.arguments, "meta"))
+    found = differences("file", described, "encoder", describe(tower))
+    if found:
+        raise ValueError(
+            f"{name} ({pretrained.family}) is not of this encoder's text tower; {'; '.join(found)}; set the tower to "
+            f"{pretrained.kind.class_path} with the file's arguments (`interlingua checkpoint show {name}`)"
+        )
+    weights = pretrained.part("encoder")
+    load_whole(tower, weights, "text tower")
+    return len(weights)
+
+
+def from_tower(
+    tower: TextTower,
+    family: Family,
+    heads: Mapping[str, Tensor],
+    languages: list[str] | None = None,
+    sources: Mapping[str, str] | None = None,
+) -> Pretrained:
+    """A trained tower as a file would hold it.
+
+    Args:
+        tower: Of the family.
+        family: Whose code shall compute the same.
+        heads: Weights of its heads, by their names in the file.
+        languages: Codes of the language vectors.
+        sources: Checksums of files by name.
+
+    Raises:
+        ValueError: The tower is of another kind; names every difference, both values.
+    """
+    check_family(tower, family)
+    traits = describe(tower)
+    sizes = {**asdict(traits), "vocabulary": traits.vocabulary.size}
+    dropout = {
+        "dropout": tower.embeddings.dropout.p,
+        "attention_dropout": tower.transformer.blocks[0].attention.dropout,
+    }
+    arguments = make_arguments(family, sizes, traits.heads, traits.vocabulary, dropout)
+    weights = {f"encoder.{name}": weight for name, weight in tower.state_dict().items()} | dict(heads)
+    return Pretrained(family.name, arguments, weights, languages, dict(sources or {}))
+
+
+def resize_vocabulary(pretrained: Pretrained, keep: Sequence[int] | None = None, add: int = 0) -> Pretrained:
+    """The same tower with another vocabulary: kept entries keep their rows, in embedding and head alike.
+
+    Args:
+        pretrained: Whose vocabulary to change.
+        keep: Old ids of the entries that stay, in their new order; None: all.
+        add: How many entries to put behind them. Their rows are the mean of the kept ones, and so is their bias in the head:
+            a new entry is then neither likelier nor less likely than the old ones are on average (Hewitt 2021).
+
+    Raises:
+        ValueError: An id is unknown, named twice, a control entry is left out, or the pad moves where positions are counted
+            from its id.
+    """
+    old = Vocabulary(**pretrained.arguments["vocabulary"])
+    kept = list(range(old.size)) if keep is None else list(keep)
+    new = {number: row for row, number in enumerate(kept)}
+    strange = [number for number in kept if not 0 <= number < old.size]
+    if strange or len(new) < len(kept) or add < 0:
+        raise ValueError(
+            f"cannot keep {len(kept)} entries and add {add}: unknown ids {strange[:3]}, {len(kept) - len(new)} named twice; "
+            f"the vocabulary has ids 0 to {old.size - 1}"
+        )
+    controls = {name: number for name, number in asdict(old).items() if name != "size"}
+    lost = [f"{name} {number}" for name, number in controls.items() if number not in new]
+    if lost:
+        raise ValueError(f"the control entries must be kept; missing: {', '.join(lost)}")
+    vocabulary = Vocabulary(len(kept) + add, **{name: new[number] for name, number in controls.items()})
+    if vocabulary.pad != old.pad and counts_from_pad(pretrained.kind):
+        raise ValueError(
+            f"the id of pad must stay {old.pad}: {pretrained.family} counts positions from it; found {vocabulary.pad}"
+        )
+    rows = torch.tensor(kept)
+    weights = dict(pretrained.weights)
+    for name in TABLES:
+        if name in weights:
+            weights[name] = _grow(weights[name][rows], add)
+    return replace(pretrained, arguments={**pretrained.arguments, "vocabulary": asdict(vocabulary)}, weights=weights)
+
+
+def _grow(rows: Tensor, add: int) -> Tensor:
+    mean = rows.float().mean(0, keepdim=True).to(rows.dtype)
+    return torch.cat([rows, mean.expand(add, *rows.shape[1:])])

@@ -1,101 +1,191 @@
-"""The text tower against Hugging Face's BERT and XLM-R with the same random weights: outputs, gradients, both paddings."""
+"""Text towers against Hugging Face's own with the same random weights: states of every layer, scores, the gradient of every
+weight, both paddings, both precisions; and every well-known wrong choice is caught."""
 
+from contextlib import contextmanager
+
+import foreign_models
 import pytest
-import tiny
 import torch
+from foreign_models import NAMES, apart, ours, reference, text
 
-from interlingua.modalities.vocabulary import Vocabulary
-from interlingua.models.embeddings import TextEmbeddings
-from interlingua.models.pretrained import load_bert
-from interlingua.models.towers import TextTower
-from interlingua.models.transformer import FeedForward, Transformer
+from interlingua.models.families import FAMILIES
+from interlingua.models.forward_check import make_inputs
+from interlingua.models.heads import TokenHead
+from interlingua.models.loading import translate_all
+from interlingua.models.transformer import FeedForward
 
-transformers = pytest.importorskip("transformers")
-SIZES = {"vocab_size": 100, "hidden_size": 32, "num_hidden_layers": 3, "num_attention_heads": 4, "intermediate_size": 64}
-DROPOUT = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
+pytest.importorskip("transformers")
+PRECISIONS = pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float32, 1e-5), (torch.float64, 1e-12)], ids=["32", "64"])
+FAMILY = pytest.mark.parametrize("name", NAMES)
+PADDING = pytest.mark.parametrize("left", [False, True], ids=["right", "left"])
 
 
-def reference(kind: str, epsilon: float):
+@contextmanager
+def whole_precision(dtype):
+    """Hugging Face's XLM turns its attention scores into float32, whatever the model's precision."""
+    with pytest.MonkeyPatch.context() as patch:
+        if dtype == torch.float64:
+            patch.setattr(torch.Tensor, "float", lambda self: self)
+        yield
+
+
+def read(name, model, text):
+    with whole_precision(model.dtype):
+        return model(**make_inputs(FAMILIES[name], text), output_hidden_states=True)
+
+
+@FAMILY
+@PADDING
+@PRECISIONS
+def test_states_of_every_layer_and_scores(name, left, dtype, tolerance):
+    model, line = reference(name).to(dtype), text(name, left)
+    tower, head = ours(name, model)
+    with torch.no_grad():
+        want, (states, layers) = read(name, model, line), tower.encode(line, keep=range(4))
+        last = read(name, model.base_model, line).last_hidden_state
+    for number in range(3):
+        assert apart(layers[number][line.present], want.hidden_states[number][line.present]) < tolerance, number
+    assert apart(states[line.present], last[line.present]) < tolerance
+    assert apart(head(states[line.present]), want.logits[line.present]) < tolerance
+
+
+@FAMILY
+@PADDING
+@PRECISIONS
+def test_gradients_of_every_weight_in_training_mode(name, left, dtype, tolerance):
+    model, line = reference(name).to(dtype).train(), text(name, left)
+    tower, head = ours(name, model)
+    tower.train(), head.train()
+    hidden = line.present & (torch.arange(14)[None] % 3 == 0)
+    states = tower.encode(line)[0][hidden]
+    mine = head.cross_entropy(states, line.tokens[hidden]) / hidden.sum()
+    theirs = torch.nn.functional.cross_entropy(read(name, model, line).logits[hidden], line.tokens[hidden])
+    mine.backward()
+    theirs.backward()
+    assert apart(mine.detach(), theirs.detach()) < tolerance
+    named = {key: one.grad for key, one in model.named_parameters() if one.grad is not None}
+    want = translate_all(named, FAMILIES[name]).weights
+    got = {f"encoder.{key}": one.grad for key, one in tower.named_parameters()}
+    got |= {f"head.{key}": one.grad for key, one in head.named_parameters()}
+    assert got.keys() == want.keys()
+    largest = max(one.abs().max() for one in want.values())
+    for key in want:
+        assert (got[key] - want[key]).abs().max() < tolerance * largest, key
+
+
+@FAMILY
+def test_a_text_beside_others_is_read_as_alone(name):
+    line = text(name)
+    tower = foreign_models.tower(name)
+    together = tower.encode(line)[0]
+    for row in range(3):
+        alone = type(line)(*(field[row : row + 1, : line.present[row].sum()] for field in line[:7]))
+        assert torch.allclose(tower.encode(alone)[0][0], together[row, line.present[row]], atol=1e-6)
+
+
+def difference(name, tower, model) -> float:
+    line = text(name)
+    with torch.no_grad():
+        return apart(tower.encode(line)[0][line.present], read(name, model.base_model, line).last_hidden_state[line.present])
+
+
+@pytest.mark.parametrize("name", ["bert", "xlm-roberta", "xlm"])
+def test_tanh_is_another_gelu(name, monkeypatch):
+    model = reference(name)
+    tower, _ = ours(name, model)
+    tanh = lambda self, x: self.outward(torch.nn.functional.gelu(self.inward(x), approximate="tanh"))  # noqa: E731
+    monkeypatch.setattr(FeedForward, "forward", tanh)
+    assert difference(name, tower, model) > 1e-4
+
+
+@pytest.mark.parametrize(("name", "wrong"), [("bert", 1e-5), ("xlm-roberta", 1e-12), ("xlm-roberta-xl", 1e-12), ("xlm", 1e-5)])
+def test_the_other_epsilon_shows(name, wrong):
+    model = reference(name)
+    tower, _ = ours(name, model)
+    for module in tower.modules():
+        if isinstance(module, torch.nn.LayerNorm):
+            module.eps = wrong
+    assert difference(name, tower, model) > 1.5e-5
+
+
+def test_the_class_defaults_of_xlm_roberta_are_those_of_no_published_model():
+    import transformers
+
+    config = transformers.XLMRobertaConfig()
+    assert (config.layer_norm_eps, config.type_vocab_size, config.max_position_embeddings) == (1e-12, 2, 512)
+
+
+@pytest.mark.parametrize("name", ["xlm-roberta", "xlm-roberta-xl"])
+def test_positions_from_zero_are_wrong(name):
+    model = reference(name)
+    tower, _ = ours(name, model)
+    tower.embeddings.position_offset = 0
+    assert difference(name, tower, model) > 0.1
+
+
+def test_language_vectors_left_out_are_missed():
+    model = reference("xlm")
+    tower, _ = ours("xlm", model)
+    tower.embeddings.languages = None
+    assert difference("xlm", tower, model) > 0.1
+
+
+def test_positions_that_do_not_restart_are_missed():
+    model, line = reference("xlm"), text("xlm")
+    tower, _ = ours("xlm", model)
+    on = line._replace(position=(torch.cumsum(line.present, 1) - 1).clamp_min(0))
+    want = read("xlm", model.base_model, line).last_hidden_state
+    assert apart(tower.encode(on)[0][line.present], want[line.present]) > 0.1
+
+
+def test_segments_of_xlm_are_vectors_of_words():
+    """Hugging Face's XLM adds the word vectors 0 and 1 where it is given `token_type_ids`: it must not be."""
+    model, line = reference("xlm"), text("xlm")
+    tower, _ = ours("xlm", model)
+    want = model.base_model(**make_inputs(FAMILIES["xlm"], line), token_type_ids=line.segment).last_hidden_state
+    assert apart(tower.encode(line)[0][line.present], want[line.present]) > 0.1
+
+
+def test_xlm_scores_by_the_table_alone():
+    model, line = reference("xlm"), text("xlm")
+    tower, head = ours("xlm", model)
+    assert head.dense is None
+    states, want = tower.encode(line)[0][line.present], read("xlm", model, line).logits[line.present]
+    wrong = TokenHead(tower.tokens, tower.widths["text"])
+    wrong.load_state_dict(head.state_dict(), strict=False)
+    assert apart(head(states), want) < 1e-5
+    assert apart(wrong(states), want) > 0.1
+
+
+@FAMILY
+def test_the_pad_row_still_learns_through_the_head(name):
+    """Pads are never looked up, but the tied head scores their row, as in Hugging Face's models."""
+    tower, line = foreign_models.tower(name), text(name)
+    head = tower.token_head("text")
+    states = tower.encode(line)[0][line.present]
+    head.cross_entropy(states, line.tokens[line.present]).backward()
+    assert tower.tokens.weight.grad[line.tokens[~line.present][0]].abs().max() > 0
+
+
+@FAMILY
+def test_dropout_stands_where_it_stands_in_the_family(name):
+    """After the embeddings, and after attention and feed-forward before each sum; on attention weights at a rate of its own."""
+    tower = foreign_models.tower(name, dropout=0.3, attention_dropout=0.2).train()
+    assert [module.p for module in tower.modules() if isinstance(module, torch.nn.Dropout)] == [0.3] * 4
+    assert [block.attention.dropout for block in tower.transformer.blocks] == [0.2] * 3
     torch.manual_seed(0)
-    if kind == "bert":
-        config = transformers.BertConfig(**SIZES, **DROPOUT, layer_norm_eps=epsilon, max_position_embeddings=40)
-        model = transformers.BertModel(config, add_pooling_layer=False)
-    else:
-        options = {"pad_token_id": 1, "type_vocab_size": 1, "max_position_embeddings": 42, "layer_norm_eps": epsilon}
-        model = transformers.XLMRobertaModel(
-            transformers.XLMRobertaConfig(**SIZES, **DROPOUT, **options), add_pooling_layer=False
-        )
-    for parameter in model.parameters():
-        torch.nn.init.normal_(parameter, std=0.2)
-    return model
-
-
-def ours(kind: str, model, epsilon: float) -> TextTower:
-    """Our tower with the reference's weights."""
-    vocabulary = Vocabulary(100) if kind == "bert" else Vocabulary(100, pad=1, unknown=3, start=0, end=2, mask=99)
-    offset = 0 if kind == "bert" else 2
-    segments = 2 if kind == "bert" else 1
-    embeddings = TextEmbeddings(vocabulary, 32, 40, segments=segments, position_offset=offset, dropout=0.0, epsilon=epsilon)
-    tower = TextTower(embeddings, Transformer(32, 3, 4, 64, dropout=0.0, epsilon=epsilon))
-    load_bert(tower, model.state_dict())
-    return tower
-
-
-def texts(kind: str, left: bool):
-    vocabulary = Vocabulary(100) if kind == "bert" else Vocabulary(100, pad=1, unknown=3, start=0, end=2, mask=99)
-    return tiny.text([7, 12, 3], 14, left=left, vocabulary=vocabulary)
-
-
-def read_reference(kind, model, text):
-    positions = {"position_ids": text.position} if kind == "bert" else {}
-    return model(input_ids=text.tokens, attention_mask=text.present.long(), **positions).last_hidden_state
-
-
-@pytest.mark.parametrize("left", [False, True], ids=["right", "left"])
-@pytest.mark.parametrize(("kind", "epsilon"), [("bert", 1e-12), ("xlm-roberta", 1e-5)])
-@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float32, 1e-5), (torch.float64, 1e-12)])
-def test_outputs_and_gradients_in_training_mode(kind, epsilon, left, dtype, tolerance):
-    model = reference(kind, epsilon).to(dtype).train()
-    tower = ours(kind, model, epsilon).to(dtype).train()
-    text = texts(kind, left)
-    want, got = read_reference(kind, model, text)[text.present], tiny.encode(tower, text)[text.present]
-    assert (want - got).abs().max() < tolerance
-    weights = torch.randn(want.shape, dtype=dtype, generator=torch.Generator().manual_seed(3))
-    (want * weights).sum().backward()
-    (got * weights).sum().backward()
-    theirs = model.encoder.layer[0].attention.self.query.weight.grad
-    mine = tower.transformer.blocks[0].attention.inward.weight.grad[:32]
-    assert (theirs - mine).abs().max() < 10 * tolerance * theirs.abs().max()
-    used = text.tokens[text.present].unique()
-    theirs, mine = model.embeddings.word_embeddings.weight.grad[used], tower.tokens.weight.grad[used]
-    assert (theirs - mine).abs().max() < 10 * tolerance * theirs.abs().max()
-
-
-@pytest.mark.parametrize("wrong", ["tanh", "epsilon", "positions"])
-def test_the_well_known_wrong_choices_fail(wrong, monkeypatch):
-    kind, epsilon = "xlm-roberta", 1e-5
-    model = reference(kind, epsilon).eval()
-    tower = ours(kind, model, 1e-12 if wrong == "epsilon" else epsilon).eval()
-    text = texts(kind, False)
-    if wrong == "tanh":
-        tanh = lambda self, x: self.outward(torch.nn.functional.gelu(self.inward(x), approximate="tanh"))  # noqa: E731
-        monkeypatch.setattr(FeedForward, "forward", tanh)
-    if wrong == "positions":
-        tower.embeddings.position_offset = 0
-    difference = (read_reference(kind, model, text)[text.present] - tiny.encode(tower, text)[text.present]).abs().max()
-    assert difference > 1e-5
-
-
-def test_dropout_stands_after_embeddings_attention_and_feed_forward_at_the_stated_rate():
-    tower = TextTower(tiny.embeddings(dropout=0.3), tiny.transformer(dropout=0.3))
-    rates = [module.p for module in tower.modules() if isinstance(module, torch.nn.Dropout)]
-    assert rates == [0.3] * 3  # embeddings, and one in each of two blocks, used twice
-    torch.manual_seed(0)
-    states = tower.embeddings(tiny.text([60] * 20))
-    assert abs((states == 0).float().mean().item() - 0.3) < 0.01
-    seen = []
-    block = tower.transformer.blocks[0]
+    line = text(name)
+    vectors = tower.embeddings(type(line)(*(field.repeat(20, 1) for field in line[:7])))
+    assert abs((vectors == 0).float().mean().item() - 0.3) < 0.01
+    block, seen, summed = tower.transformer.blocks[0], [], []
     block.dropout.register_forward_hook(lambda module, inputs, output: seen.append(output))
-    block(torch.randn(4, 10, tiny.WIDTH), None)
+    for norm in (block.attention_norm, block.feed_forward_norm):
+        norm.register_forward_pre_hook(lambda module, inputs: summed.append(inputs[0]))
+    states = torch.randn(20, 10, 32)
+    out = block(states, None)
     assert len(seen) == 2
-    assert all(abs((output == 0).float().mean().item() - 0.3) < 0.05 for output in seen)
+    assert all(abs((output == 0).float().mean().item() - 0.3) < 0.02 for output in seen)
+    if name == "xlm-roberta-xl":  # norms before the sub-layers: sums are plain
+        assert torch.equal(out, states + seen[0] + seen[1])
+    else:
+        assert torch.equal(summed[0], states + seen[0])
