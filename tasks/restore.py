@@ -1,13 +1,85 @@
-"""An encoder's weights out of a pretraining checkpoint."""
+"""An encoder's weights out of a pretraining checkpoint, or its text tower's out of a file of a pretrained one."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import torch
 
 from ..models.encoder import Encoder
+from ..models.heads import TokenHead
+from ..models.loading import load_whole, some
+from ..models.pretrained import Pretrained, fill_tower, find_text_tower, is_pretrained, read_pretrained
+from .objectives.next_sentence import NextSentence
+from .objectives.objective import Objective
 
 PREFIX = "encoder."
+
+
+class Restoration:
+    """A start from elsewhere: the encoder's weights before objectives are built on it, then what the file has for their heads.
+
+    A checkpoint of `Pretraining` fills the whole encoder, and no head. A file of `interlingua checkpoint import` fills the
+    text tower that the encoder is or contains, every objective's `head` that is a token head on its table, and the pooler and
+    classifier of next sentence prediction.
+    """
+
+    def __init__(self, path: str | Path, tell: Callable[[str], None] = print):
+        """
+        Args:
+            path: A checkpoint, or a file of a pretrained text tower.
+            tell: Given one line when all is done.
+
+        Raises:
+            FileNotFoundError: There is no such file.
+        """
+        if not Path(path).is_file():
+            raise FileNotFoundError(f"checkpoint {path} does not exist; give the .ckpt that `interlingua fit` wrote")
+        self.path, self.tell = path, tell
+        self.pretrained: Pretrained | None = read_pretrained(path) if is_pretrained(path) else None
+        self.said = ""
+
+    def fill_encoder(self, encoder: Encoder) -> None:
+        """
+        Raises:
+            ValueError: The file is of another encoder; names what differs.
+        """
+        if self.pretrained is None:
+            load_encoder(encoder, self.path, self.tell)
+            return
+        matched = fill_tower(encoder, self.pretrained, str(self.path))
+        self.said = f"{self.path}: {self.pretrained.family} tower, {matched} weights matched, 0 missing, 0 unexpected"
+        others = len(encoder.state_dict()) - matched
+        if others:
+            self.said += f"; the other {others} weights of {type(encoder).__name__} start fresh"
+
+    def fill_heads(self, encoder: Encoder, objectives: Mapping[str, Objective]) -> None:
+        """Fill the heads of connected objectives, and tell what was done."""
+        if self.pretrained is None:
+            return
+        table, part = find_text_tower(encoder).tokens.weight, self.pretrained.part
+        pairs = {f"pooler.{name}": weight for name, weight in part("pooler").items()}
+        pairs |= {f"head.{name}": weight for name, weight in part("next_sentence").items()}
+        filled, fresh = [], []
+        for name, objective in objectives.items():
+            head, weights = getattr(objective, "head", None), part("head")
+            if isinstance(objective, NextSentence):
+                head, weights = objective.pair_head, pairs
+            elif not isinstance(head, TokenHead) or head.table is not table:
+                continue
+            if _shapes(head.state_dict()) == _shapes(weights):
+                load_whole(head, weights, f"head of {name}")
+                filled.append(name)
+            else:
+                fresh.append(name)
+        if filled:
+            self.said += f"; heads of {', '.join(filled)}"
+        if fresh:
+            self.said += f"; none that fits {', '.join(fresh)}, whose head starts fresh"
+        self.tell(self.said)
+
+
+def _shapes(weights: Mapping[str, torch.Tensor]) -> dict[str, torch.Size]:
+    return {name: weight.shape for name, weight in weights.items()}
 
 
 def load_encoder(encoder: Encoder, path: str | Path, tell: Callable[[str], None] = print) -> None:
@@ -17,7 +89,7 @@ def load_encoder(encoder: Encoder, path: str | Path, tell: Callable[[str], None]
 
     Args:
         encoder: Filled in place.
-        path: A checkpoint of `Pretraining`.
+        path: A checkpoint of `Pretraining`, or a file of a pretrained text tower.
         tell: Given one line: how many weights matched, are missing, and were not expected.
 
     Raises:
@@ -27,6 +99,11 @@ def load_encoder(encoder: Encoder, path: str | Path, tell: Callable[[str], None]
     """
     if not Path(path).is_file():
         raise FileNotFoundError(f"checkpoint {path} does not exist; give the .ckpt that `interlingua fit` wrote")
+    if is_pretrained(path):
+        start = Restoration(path, tell)
+        start.fill_encoder(encoder)
+        tell(start.said)
+        return
     checkpoint = torch.load(path, map_location="cpu", weights_only=True)
     if not isinstance(checkpoint, dict) or "state_dict" not in checkpoint:
         raise ValueError(f"{path} has no `state_dict`: give the .ckpt that `interlingua fit` wrote")
@@ -42,11 +119,8 @@ def load_encoder(encoder: Encoder, path: str | Path, tell: Callable[[str], None]
     ]
     if not shared or missing or unexpected or shapes:
         raise ValueError(
-            f"{path} is not of this encoder; {len(shared)} weights matched, missing: {_some(missing)}, unexpected: "
-            f"{_some(unexpected)}, other shapes: {_some(shapes)}; set `model.encoder` as in the run's own config"
+            f"{path} is not of this encoder; {len(shared)} weights matched, missing: {some(missing) or 'none'}, unexpected: "
+            f"{some(unexpected) or 'none'}, other shapes: {some(shapes) or 'none'}; set `model.encoder` as in the run's own "
+            "config"
         )
     encoder.load_state_dict(stored)
-
-
-def _some(names: list[str]) -> str:
-    return (", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")) or "none"
