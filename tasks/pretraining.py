@@ -25,7 +25,7 @@ from .optimization import Optimization, clip_gradients
 from .passes import plan_passes
 from .ranks import sum_gradients, sum_over_ranks, world
 from .reading import Scales, count_readings, mark_pass, read_backward
-from .restore import load_encoder
+from .restore import Restoration
 from .validation import Sums
 
 
@@ -50,7 +50,8 @@ class Pretraining(lightning.LightningModule):
             passes: For each source, groups of objective names that share one reading.
             optimization: Optimiser, schedule, clipping, frozen parts.
             tokenizer: Tokenizer file; checked against the encoder's vocabulary and languages at start.
-            initial: Checkpoint of another run, from which the encoder's weights are taken before anything is built on it.
+            initial: Checkpoint of another run, from which the encoder's weights are taken before anything is built on it; or
+                a file of `interlingua checkpoint import`, for the text tower that the encoder is or contains and token heads.
             seed: Of marks and dropout.
             denominator: `each`: every objective's loss is a mean over its own items in the whole step; `pooled`: all sums
                 are divided by the items of all objectives together, as InfoXLM's released code does.
@@ -60,14 +61,17 @@ class Pretraining(lightning.LightningModule):
             raise ValueError(f"denominator must be 'each' or 'pooled', found {denominator!r}")
         self.automatic_optimization = False
         self.encoder = encoder
-        if initial is not None:
-            load_encoder(encoder, initial, rank_zero_info)
+        start = None if initial is None else Restoration(initial, rank_zero_info)
+        if start is not None:
+            start.fill_encoder(encoder)
         self.objectives = nn.ModuleDict(objectives)
         self.plan = plan_passes(passes, objectives)
         self.optimization, self.seed, self.denominator = optimization, seed, denominator
         for name, objective in self.objectives.items():
             objective.key = int(chance(seed, salt(name)))
             objective.connect(encoder)
+        if start is not None:
+            start.fill_heads(encoder, objectives)
         self.tokenizer = None if tokenizer is None else Tokenizer(tokenizer)
         self.faults = 0
         self.sums = Sums()
