@@ -4,7 +4,7 @@ Optimises manually: a training step takes all of a rank's micro-batches of one o
 over ranks, reads and goes backward pass by pass, sums the gradients over ranks once, clips, and steps (DESIGN section 4).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from typing import Any, Literal
 
@@ -91,6 +91,27 @@ class Pretraining(lightning.LightningModule):
             if stage == "fit" and self.encoder.vocabulary is not None and not self.encoder.languages:
                 rank_zero_info(f"the encoder reads no language ids: those of the {known} languages only tell results apart")
         self.optimization.stop_gradients(self)  # before several ranks wrap the module
+        # The wrapper would send the first rank's buffers to all before every step; queues are large, and the same everywhere.
+        buffers = self.objectives.named_buffers(remove_duplicate=False)
+        self._ddp_params_and_buffers_to_ignore = [f"objectives.{name}" for name, _ in buffers]
+
+    def on_fit_start(self) -> None:
+        """Warm up what is cold: not what goes on from a checkpoint."""
+        for name, objective in self.objectives.items():
+            if objective.cold:
+                rank_zero_info(f"objective {name} warms up on the first steps of the run")
+                with torch.no_grad(), self.trainer.precision_plugin.forward_context():
+                    objective.warm_up(self.encoder, self._first_steps(name))
+
+    def _first_steps(self, name: str) -> Iterator[list[Batch]]:
+        """Micro-batches of an objective in the run's first steps, marked; read by a loader of their own, which leaves the
+        position of training where it is."""
+        for step in self.trainer.fit_loop._data_source.dataloader():
+            if not step.batches:  # beyond the last step
+                return
+            batches = self.trainer.strategy.batch_to_device(step).batches
+            readings = [mark_pass(one, batches, self.objectives) for one in self.plan if name in one.names]
+            yield [marked for reading in readings for marked in reading.marked]
 
     def on_train_batch_start(self, step: Step, index: int) -> None:
         if self.optimization.frozen:  # whoever called `.train()` woke the frozen parts' dropout

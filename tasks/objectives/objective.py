@@ -6,6 +6,7 @@ an exact global denominator. Then each micro-batch is read and scored. Objective
 """
 
 import math
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from jaxtyping import Float, Int
@@ -101,6 +102,21 @@ class Objective(nn.Module):
             own: This rank's rows.
             every: The rows of all ranks; row `start + i` of it is `own`'s row i.
             start: Where `own` begins in `every`.
+        """
+        raise NotImplementedError
+
+    @property
+    def cold(self) -> bool:
+        """Whether `warm_up` must come before anything can be scored: the same on all ranks, and False once it has."""
+        return False
+
+    def warm_up(self, encoder: Encoder, steps: Iterable[Sequence[Batch]]) -> None:
+        """Prepare for the first step, where the objective is `cold`: fill a queue, say. Nothing is trained.
+
+        Args:
+            encoder: With the weights that training starts from.
+            steps: Marked micro-batches of the run's first steps, which are trained on afterwards. All ranks have, and must
+                take, as many; they may gather.
         """
         raise NotImplementedError
 
