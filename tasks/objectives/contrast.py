@@ -12,6 +12,7 @@ from ...modalities.batch import Batch
 from ...modalities.text import text_identity
 from ...models.encoder import Encoder, States, Vectors
 from .objective import Embeddings, Loss, Objective
+from .tiled_contrast import tiled_contrast
 
 
 class Contrast(Objective):
@@ -81,14 +82,8 @@ class Contrast(Objective):
 
     def contrast(self, own: Embeddings, every: Embeddings, start: int) -> Loss:
         """Mean of both directions' cross-entropies, summed over the own rows."""
-        count = len(own.left)
-        positive = start + torch.arange(count, device=own.left.device)
-        masked = same_thing(own.identity, every.identity).scatter(1, positive[:, None], False)
-        with torch.autocast(own.left.device.type, enabled=False):
-            scale = self.scale.float().exp()
-            forth = _info_nce(scale * own.left @ every.right.T, masked, positive)
-            back = _info_nce(scale * own.right @ every.left.T, masked, positive)
-        return Loss((forth + back) / 2, torch.tensor(count, device=own.left.device))
+        total = tiled_contrast(own, every, start, self.scale.float().exp())
+        return Loss(total, torch.tensor(len(own.left), device=own.left.device))
 
     @torch.no_grad()
     def after_step(self, encoder: Encoder) -> None:
@@ -116,16 +111,3 @@ class Contrast(Objective):
                 "training has diverged or a sample holds broken numbers: lower the learning rate, or check the shards"
             )
         return F.normalize(found, dim=1)
-
-
-def same_thing(own: Int[Tensor, "n I"], every: Int[Tensor, "N I"]) -> Bool[Tensor, "n N"]:
-    """Which rows share an identity in any column."""
-    same = torch.zeros(len(own), len(every), dtype=torch.bool, device=own.device)
-    for column in range(own.shape[1]):
-        same |= own[:, None, column] == every[:, column]
-    return same
-
-
-def _info_nce(scores: Float[Tensor, "n N"], masked: Bool[Tensor, "n N"], positive: Int[Tensor, "n"]) -> Float[Tensor, ""]:
-    """Summed cross-entropy of each row's positive against all that is not masked."""
-    return F.cross_entropy(scores.masked_fill(masked, -torch.inf), positive, reduction="sum")
