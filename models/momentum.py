@@ -53,7 +53,7 @@ class Momentum:
         if self.shape == "exponential":
             return min(max(1 - move**-self.exponent, self.least), self.most)
         if self.shape == "linear" and move < self.end:
-            way = max(0, move - self.begin) / (self.end - self.begin)
+            way = (move - self.begin) / (self.end - self.begin) if move > self.begin else 0.0
             return self.least + way * (self.most - self.least)
         return self.most
 

@@ -94,6 +94,7 @@ def test_half_precision_is_refused_where_steps_would_be_lost():
     [
         ({"most": 0.999}, {1: 0.999, 10**6: 0.999}),
         ({"most": 1.0, "least": 0.5, "shape": "linear", "begin": 10, "end": 20}, {1: 0.5, 10: 0.5, 15: 0.75, 20: 1.0, 99: 1.0}),
+        ({"most": 1.0, "least": 0.5, "shape": "linear", "begin": 10, "end": 10}, {9: 0.5, 10: 1.0}),
         ({"most": 0.95, "least": 0.2, "shape": "exponential"}, {1: 0.2, 16: 0.75, 10**4: 0.95}),
         ({"most": 0.9, "refresh": 5}, {4: 0.9, 5: 0.0, 6: 0.9, 10: 0.0}),
     ],
