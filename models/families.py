@@ -23,7 +23,7 @@ class Family:
         preset: Builds its towers.
         layout: Hugging Face's names.
         fairseq: Its names, where there are such checkpoints.
-        keys: Keys of `config.json` by the fields of `Traits`, and by `dropout` and `attention_dropout`.
+        keys: Keys of `config.json` by the fields and properties of `Traits`, and by `dropout` and `attention_dropout`.
         ids: Keys of `config.json` by control id.
         published: Control ids of the published vocabularies; negative ones count from the end.
         classes: Hugging Face's classes: with a token head, without, and with a classifier of pairs too.
@@ -139,8 +139,7 @@ class Traits:
     layers: int
     heads: int
     inner: int
-    rows: int
-    """Of the position table."""
+    max_tokens: int
     position_offset: int
     languages: int
     segments: int
@@ -150,6 +149,11 @@ class Traits:
     norm: str
     epsilon: float
     head: str
+
+    @property
+    def rows(self) -> int:
+        """Of the position table, as others count it."""
+        return self.max_tokens + self.position_offset
 
 
 def describe(tower: TextTower) -> Traits:
@@ -167,7 +171,7 @@ def describe(tower: TextTower) -> Traits:
         layers=tower.transformer.layers,
         heads=block.attention.heads,
         inner=block.feed_forward.inward.out_features,
-        rows=embeddings.positions.num_embeddings,
+        max_tokens=embeddings.max_tokens,
         position_offset=embeddings.position_offset,
         languages=tower.languages,
         segments=_rows(embeddings.segments),
@@ -190,7 +194,7 @@ def differences(one: str, left: Traits, other: str, right: Traits) -> list[str]:
 
 
 def count_sizes(weights: Mapping[str, Tensor]) -> dict[str, int]:
-    """What the shapes of a tower's weights tell of its `Traits`, by field; `vocabulary` is its size.
+    """What the shapes of a tower's weights tell of its `Traits`, by field; `vocabulary` is its size, `rows` those of positions.
 
     Args:
         weights: By our names.
@@ -209,15 +213,14 @@ def count_sizes(weights: Mapping[str, Tensor]) -> dict[str, int]:
     }
 
 
-def counts_from_pad(family: Family) -> bool:
-    """Whether its positions start behind the pad id."""
-    return family.preset in (presets.xlm_roberta, presets.xlm_roberta_xl)
+def position_offset(family: Family, vocabulary: Vocabulary) -> int:
+    """Rows of the position table before position 0: some families count positions from behind the pad id."""
+    return vocabulary.pad + 1 if family.preset in (presets.xlm_roberta, presets.xlm_roberta_xl) else 0
 
 
 def make_arguments(
     family: Family,
-    sizes: Mapping[str, int],
-    heads: int,
+    sizes: Mapping[str, Any],
     vocabulary: Vocabulary,
     dropout: Mapping[str, float],
 ) -> dict[str, Any]:
@@ -225,34 +228,29 @@ def make_arguments(
 
     Args:
         family: Whose preset.
-        sizes: As of `count_sizes`.
-        heads: Of attention.
+        sizes: Width, layers, heads, inner, max_tokens and languages, by the fields of `Traits`.
         vocabulary: Size and control ids.
         dropout: `dropout` and `attention_dropout`.
     """
-    offset = vocabulary.pad + 1 if counts_from_pad(family) else 0
     return {
         "vocabulary": asdict(vocabulary),
         **({"languages": sizes["languages"]} if family.preset is presets.xlm else {}),
-        "size": asdict(Size(sizes["width"], sizes["layers"], heads, sizes["inner"])),
-        "max_tokens": sizes["rows"] - offset,
+        "size": asdict(Size(sizes["width"], sizes["layers"], sizes["heads"], sizes["inner"])),
+        "max_tokens": sizes["max_tokens"],
         **dropout,
     }
 
 
-def build_tower(family: Family, arguments: Mapping[str, Any], device: str | None = None) -> TextTower:
-    """The tower that a preset's plain arguments describe.
+def sketch_tower(family: Family, arguments: Mapping[str, Any]) -> TextTower:
+    """The tower that a preset's plain arguments describe, on the meta device: without weights.
 
     Args:
         family: Whose preset.
         arguments: As of `make_arguments`.
-        device: Of its weights; `meta`: none are made.
     """
-    built = {**arguments, "vocabulary": Vocabulary(**arguments["vocabulary"])}
-    if isinstance(built.get("size"), Mapping):
-        built["size"] = Size(**built["size"])
-    with torch.device(device or torch.get_default_device()):
-        return family.preset(**built)
+    built = {"vocabulary": Vocabulary(**arguments["vocabulary"]), "size": Size(**arguments["size"])}
+    with torch.device("meta"):
+        return family.preset(**{**arguments, **built})
 
 
 def check_family(tower: TextTower, family: Family) -> None:
@@ -262,8 +260,7 @@ def check_family(tower: TextTower, family: Family) -> None:
         ValueError: Names what differs, with both values.
     """
     traits = describe(tower)
-    sizes = {**asdict(traits), "vocabulary": traits.vocabulary.size}
-    expected = describe(build_tower(family, make_arguments(family, sizes, traits.heads, traits.vocabulary, {}), "meta"))
+    expected = describe(sketch_tower(family, make_arguments(family, asdict(traits), traits.vocabulary, {})))
     found = differences("it has", traits, f"{family.name} has", expected)
     if family.preset is presets.xlm and traits.inner != 4 * traits.width:
         found.append(f"inner: it has {traits.inner}, xlm has 4 x width, {4 * traits.width}")

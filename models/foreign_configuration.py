@@ -7,7 +7,7 @@ from torch import Tensor
 
 from ..modalities.vocabulary import Vocabulary
 from . import presets
-from .families import FAMILIES, Family, Traits, build_tower, count_sizes, describe, make_arguments
+from .families import FAMILIES, Family, Traits, count_sizes, describe, make_arguments, position_offset, sketch_tower
 from .pretrained import Pretrained
 
 NEEDED = {
@@ -55,12 +55,13 @@ def read_arguments(
     """
     said = _normalize(facts)
     sizes = count_sizes(weights)
-    heads = _choose_heads(family, said, heads)
+    sizes["heads"] = _choose_heads(family, said, heads)
     _check_said(family, said, sizes)
     vocabulary = _choose_ids(family, said, sizes["vocabulary"], ids or {})
+    sizes["max_tokens"] = sizes["rows"] - position_offset(family, vocabulary)
     rates = {name: said[family.keys[name]] for name in ("dropout", "attention_dropout") if family.keys[name] in said}
-    arguments = make_arguments(family, sizes, heads, vocabulary, rates)
-    _check_traits(family, said, describe(build_tower(family, arguments, "meta")))
+    arguments = make_arguments(family, sizes, vocabulary, rates)
+    _check_traits(family, said, describe(sketch_tower(family, arguments)))
     return arguments
 
 
@@ -130,7 +131,7 @@ def _choose_ids(family: Family, said: Mapping[str, Any], size: int, given: Mappi
 def write_configuration(pretrained: Pretrained, architecture: str) -> dict[str, Any]:
     """`config.json` for Hugging Face's class of that name."""
     family = pretrained.kind
-    traits = describe(build_tower(family, pretrained.arguments, "meta"))
+    traits = describe(sketch_tower(family, pretrained.arguments))
     vocabulary = traits.vocabulary
     written: dict[str, Any] = {"model_type": family.name, "architectures": [architecture], "tie_word_embeddings": True}
     for field, key in family.keys.items():

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from ..modalities.vocabulary import Vocabulary
 from .encoder import Encoder
-from .families import FAMILIES, Family, build_tower, check_family, counts_from_pad, describe, differences, make_arguments
+from .families import FAMILIES, Family, check_family, describe, differences, make_arguments, position_offset, sketch_tower
 from .heads import TokenHead
 from .loading import load_whole
 from .towers import TextTower
@@ -114,7 +114,7 @@ def read_pretrained(path: str | Path) -> Pretrained:
 
 def make_tower(pretrained: Pretrained) -> TextTower:
     """The tower of a file, in evaluation mode."""
-    tower = build_tower(pretrained.kind, pretrained.arguments, "meta")
+    tower = sketch_tower(pretrained.kind, pretrained.arguments)
     load_whole(tower, pretrained.part("encoder"), f"{pretrained.family} tower")
     return tower.eval()
 
@@ -156,7 +156,7 @@ def fill_tower(encoder: Encoder, pretrained: Pretrained, name: str) -> int:
         ValueError: The tower would compute something else with these weights; names every difference, both values.
     """
     tower = find_text_tower(encoder)
-    described = describe(build_tower(pretrained.kind, pretrained.arguments, "meta"))
+    described = describe(sketch_tower(pretrained.kind, pretrained.arguments))
     found = differences("file", described, "encoder", describe(tower))
     if found:
         raise ValueError(
@@ -189,12 +189,11 @@ def from_tower(
     """
     check_family(tower, family)
     traits = describe(tower)
-    sizes = {**asdict(traits), "vocabulary": traits.vocabulary.size}
     dropout = {
         "dropout": tower.embeddings.dropout.p,
         "attention_dropout": tower.transformer.blocks[0].attention.dropout,
     }
-    arguments = make_arguments(family, sizes, traits.heads, traits.vocabulary, dropout)
+    arguments = make_arguments(family, asdict(traits), traits.vocabulary, dropout)
     weights = {f"encoder.{name}": weight for name, weight in tower.state_dict().items()} | dict(heads)
     return Pretrained(family.name, arguments, weights, languages, dict(sources or {}))
 
@@ -226,7 +225,7 @@ def resize_vocabulary(pretrained: Pretrained, keep: Sequence[int] | None = None,
     if lost:
         raise ValueError(f"the control entries must be kept; missing: {', '.join(lost)}")
     vocabulary = Vocabulary(len(kept) + add, **{name: new[number] for name, number in controls.items()})
-    if vocabulary.pad != old.pad and counts_from_pad(pretrained.kind):
+    if position_offset(pretrained.kind, vocabulary) != position_offset(pretrained.kind, old):
         raise ValueError(
             f"the id of pad must stay {old.pad}: {pretrained.family} counts positions from it; found {vocabulary.pad}"
         )

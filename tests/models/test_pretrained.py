@@ -188,7 +188,7 @@ def test_it_fills_the_tower_that_an_encoder_is_or_contains():
 @pytest.mark.parametrize(
     ("options", "named"),
     [
-        ({"max_tokens": 20}, "rows: file 40, encoder 20"),
+        ({"max_tokens": 20}, "max_tokens: file 40, encoder 20"),
         ({"vocabulary": VOCABULARIES["xlm-roberta"]}, r"vocabulary: file Vocabulary\(size=110, pad=0.*, encoder Vocabulary\("),
         ({"size": type(SIZE)(32, 3, 8, 64)}, "heads: file 4, encoder 8"),
         ({"size": type(SIZE)(32, 2, 4, 64)}, "layers: file 3, encoder 2"),
