@@ -1,6 +1,8 @@
 """Data of retrieval between pictures and texts: every picture once, every text once, apart from each other."""
 
+from collections.abc import Sequence
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -8,7 +10,7 @@ from jaxtyping import Int64
 from lightning import LightningDataModule
 
 from ..modalities.augmentation import ImageTransform
-from ..modalities.batch import Batch, Fault
+from ..modalities.batch import Batch, Fault, Text
 from ..modalities.image import BadImageError, collate_images
 from ..modalities.text import collate_text
 from ..modalities.tokenizer import Tokenizer
@@ -16,7 +18,7 @@ from .choice import TextChoice
 from .dealing import Batches, check_numbers
 from .faults import FaultTally
 from .filtering import TextRows
-from .sample import BadSampleError
+from .sample import BadSampleError, Caption, Sample
 from .shards.cache import Cache
 from .shards.fields import FieldMap
 from .shards.reader import ShardSet
@@ -99,18 +101,22 @@ class RetrievalData(LightningDataModule):
                 f"source {name!r}: no picture with a text to find it by; {len(pictures)} pictures in "
                 f"{len(shards)} samples, languages found: {', '.join(shards.languages) or 'none'}"
             )
-        parts = [partial(read_pictures, name, shards, self.image, rows) for rows in self._cut(pictures)]
+        parts = [partial(read_pictures, name, shards, self.image, rows) for rows in cut(pictures, self.batch_size)]
         for rows in texts.values():
-            parts += [partial(read_texts, name, shards, self.tokenizer, self.max_tokens, part) for part in self._cut(rows)]
+            parts += [
+                partial(read_texts, name, shards, self.tokenizer, self.max_tokens, part) for part in cut(rows, self.batch_size)
+            ]
         return parts
-
-    def _cut(self, rows: np.ndarray) -> list[np.ndarray]:
-        return [rows[first : first + self.batch_size] for first in range(0, len(rows), self.batch_size)]
 
     def test_dataloader(self) -> Batches:
         """All batches of this process: as many as each other has, perhaps with an empty one at the end."""
         tally = FaultTally("evaluation", self.max_bad_share)
         return Batches(self.parts, self.trainer, self.workers, self.start_method, tally)
+
+
+def cut(rows: np.ndarray, size: int) -> list[np.ndarray]:
+    """Rows in parts of one size, the last with what is left."""
+    return [rows[first : first + size] for first in range(0, len(rows), size)]
 
 
 def find_pictures(shards: ShardSet) -> Int64[np.ndarray, "N"]:
@@ -171,24 +177,46 @@ def read_texts(name: str, shards: ShardSet, tokenizer: Tokenizer, max_tokens: in
         max_tokens: Longest text, start and end token included.
         numbers: Texts `[N]`, as numbered in `ShardSet.texts`.
     """
+    told = read_captions(shards, numbers)
+    if not told.captions:
+        return Reading(None, [], told.faults)
+    batch = identify(name, [sample.item for sample in told.samples], numbers[told.slots])
+    return Reading(batch._replace(text=collate_captions(told.captions, tokenizer, max_tokens)), told.slots, told.faults)
+
+
+class Told(NamedTuple):
+    """Texts by number, those that could be read."""
+
+    captions: list[Caption]
+    samples: list[Sample]
+    """The sample of each, without its picture."""
+    slots: list[int]
+    """Which of the numbers asked for these are, ascending."""
+    faults: list[Fault]
+
+
+def read_captions(shards: ShardSet, numbers: Int64[np.ndarray, "N"]) -> Told:
+    """Texts by their numbers in `ShardSet.texts`."""
     start = shards.texts.start
     owners = (np.searchsorted(start, numbers, side="right") - 1).tolist()
-    items, captions, slots, faults = [], [], [], []
+    told = Told([], [], [], [])
     for slot, (owner, place) in enumerate(zip(owners, (numbers - start[owners]).tolist(), strict=True)):
         try:
             sample = shards.read(owner, image=False)
             if place >= len(sample.texts):
                 raise BadSampleError("missing text", "the texts that the index names are not there any more")
-            captions.append(sample.texts[place])
-            items.append(sample.item)
-            slots.append(slot)
+            told.captions.append(sample.texts[place])
+            told.samples.append(sample)
+            told.slots.append(slot)
         except BadSampleError as error:
-            faults.append(Fault(error.kind, *shards.find(owner), error.detail))
-    if not items:
-        return Reading(None, [], faults)
+            told.faults.append(Fault(error.kind, *shards.find(owner), error.detail))
+    return told
+
+
+def collate_captions(captions: Sequence[Caption], tokenizer: Tokenizer, max_tokens: int) -> Text:
+    """Texts in their languages, one a row."""
     texts, languages = [caption.text for caption in captions], [caption.language for caption in captions]
-    text = collate_text(texts, languages, tokenizer, max_tokens)
-    return Reading(identify(name, items, numbers[slots])._replace(text=text), slots, faults)
+    return collate_text(texts, languages, tokenizer, max_tokens)
 
 
 def identify(name: str, items: list[int], numbers: np.ndarray) -> Batch:

@@ -85,17 +85,32 @@ def relate(identity: Int[Tensor, "T"], owner: Int[Tensor, "T"], items: Int[Tenso
     return torch.tensor(pairs, dtype=torch.int64).reshape(-1, 2)
 
 
+class Neighbourhoods(NamedTuple):
+    """How near the nearest neighbours are: mean similarity of each vector to its k nearest on the other side."""
+
+    queries: Float32[Tensor, "Q"]
+    gallery: Float32[Tensor, "N"]
+
+
 @torch.no_grad()
-def rank(queries: Float[Tensor, "Q E"], gallery: Float[Tensor, "N E"], relevant: Int[Tensor, "R 2"]) -> Ranks:
+def rank(
+    queries: Float[Tensor, "Q E"],
+    gallery: Float[Tensor, "N E"],
+    relevant: Int[Tensor, "R 2"],
+    neighbourhoods: Neighbourhoods | None = None,
+) -> Ranks:
     """Rank the gallery by dot product for every query. The result does not depend on the gallery's order.
 
     Args:
         queries: Vectors of any float type; compared in float32.
         gallery: Likewise. Equal rows score exactly the same.
         relevant: Pairs (query, entry) that are right, each once, at least one a query.
+        neighbourhoods: Rank by ratio margin instead: each product is divided by the mean of its two vectors' neighbourhoods,
+            so that vectors that are near everything come last (Artetxe and Schwenk 2019, arXiv:1811.01136, "ratio").
 
     Raises:
-        ValueError: A vector is not finite or too large, or a query has no relevant entry.
+        ValueError: A vector is not finite or too large, a query has no relevant entry, or a margin has no meaning, since
+            the mean of two neighbourhoods is not above 0.
     """
     queries, gallery = _finite(queries, "query"), _finite(gallery, "gallery")
     ends = _ends(relevant, len(queries), len(gallery))
@@ -106,6 +121,7 @@ def rank(queries: Float[Tensor, "Q E"], gallery: Float[Tensor, "N E"], relevant:
     # A product's last bit depends on its place in the matrix: equal rows are computed once, in an order of their own.
     distinct, place = torch.unique(gallery, dim=0, return_inverse=True)
     entries = place.sort().values if len(distinct) < len(gallery) else None
+    near = None if neighbourhoods is None else _of_distinct(neighbourhoods, place, len(distinct))
     rows = max(1, min(TILE_ROWS, TILE_ENTRIES // len(gallery)))
     buffer = queries.new_empty(rows, len(distinct))
     parts = []
@@ -113,6 +129,8 @@ def rank(queries: Float[Tensor, "Q E"], gallery: Float[Tensor, "N E"], relevant:
         for start in range(0, len(queries), rows):
             tile = queries[start : start + rows]
             scores = torch.mm(tile, distinct.T, out=buffer[: len(tile)])
+            if near is not None:
+                scores /= (near.queries[start : start + rows, None] + near.gallery) / 2
             pairs = relevant[ends[start] : ends[start + len(tile)]]
             row = pairs[:, 0] - start
             own = scores[row, place[pairs[:, 1]]]
@@ -127,6 +145,44 @@ def rank(queries: Float[Tensor, "Q E"], gallery: Float[Tensor, "N E"], relevant:
 def normalize(vectors: Float[Tensor, "N E"]) -> Float32[Tensor, "N E"]:
     """Rows at length 1 in float32, so that `rank` compares by cosine; a row of zeros stays one and is tied with all."""
     return torch.nn.functional.normalize(vectors.float(), dim=1)
+
+
+@torch.no_grad()
+def measure_neighbourhoods(left: Float[Tensor, "Q E"], right: Float[Tensor, "N E"], k: int = 4) -> Neighbourhoods:
+    """Mean dot product of each vector with its k nearest on the other side; all of them where there are fewer.
+
+    Args:
+        left: Vectors, compared in float32.
+        right: Likewise.
+        k: Number of neighbours; published margins are of 4.
+
+    Raises:
+        ValueError: A vector is not finite, or k is below 1.
+    """
+    if k < 1:
+        raise ValueError(f"margin is over {k} neighbours; expected 1 or more, such as 4")
+    left, right = _finite(left, "left"), _finite(right, "right")
+    return Neighbourhoods(_mean_nearest(left, right, k), _mean_nearest(right, left, k))
+
+
+def _mean_nearest(vectors: Float32[Tensor, "Q E"], others: Float32[Tensor, "N E"], k: int) -> Float32[Tensor, "Q"]:
+    distinct, place = torch.unique(vectors, dim=0, return_inverse=True)  # equal rows get exactly the same
+    means = []
+    with _exact(vectors.device.type):
+        for tile in distinct.split(TILE_ROWS):
+            means.append((tile @ others.T).topk(min(k, len(others)), sorted=False).values.mean(1))
+    return torch.cat(means)[place]
+
+
+def _of_distinct(near: Neighbourhoods, place: Int[Tensor, "N"], distinct: int) -> Neighbourhoods:
+    """Neighbourhoods of the distinct rows of a gallery; each row's must be those of the rows that equal it."""
+    least = float(near.queries.min() + near.gallery.min())
+    if least <= 0:
+        raise ValueError(
+            f"a ratio margin has no meaning: the mean of two neighbourhoods is {least / 2:.3g}, and must be above 0; the "
+            "vectors are no nearer to their neighbours than at a right angle. Compare by cosine alone (`margin: null`)"
+        )
+    return Neighbourhoods(near.queries, near.gallery.new_empty(distinct).scatter_(0, place, near.gallery))
 
 
 def _count(scores: Float32[Tensor, "T N"], best: Float32[Tensor, "T"]) -> tuple[Int[Tensor, "T"], Int[Tensor, "T"]]:

@@ -23,6 +23,8 @@ MEANINGS = (
     ("", "Shares are in per cent, with their 95 % intervals in brackets."),
     ("recall@", "*recall@k*: queries that find a right answer among their first k."),
     ("median rank", "*median rank*: half of the queries find a right answer at this place or before; 1 is best."),
+    ("accuracy@1", "*accuracy@1*: sentences whose nearest neighbour by cosine is their translation."),
+    ("margin accuracy", "*margin*: nearest by ratio margin, which is cosine over what it is with the nearest neighbours."),
     ("gallery size", "*n*: queries; *gallery size*: how many candidates each is compared with."),
     ("chance ", "*chance*: what a random order gets."),
     ("mean ", "*mean*: every language counts alike."),
@@ -134,6 +136,8 @@ def write_tables(records: Iterable[Record]) -> str:
         tables.setdefault((record.task, record.data), []).append(record)
     parts = ["# Results\n", *write_summaries(tables.values()), explain([one for table in tables.values() for one in table])]
     for table in tables.values():
+        if all(record.metric.startswith("mean ") for record in table):
+            continue  # the summary shows what it stands for
         parts.append(f"## {_title(table[0])}\n\n{write_table(table)}")
     return "\n".join(parts)
 
