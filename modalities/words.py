@@ -12,6 +12,7 @@ is only a space belongs to the word after it.
 import unicodedata
 from bisect import bisect_right
 from collections.abc import Sequence
+from functools import lru_cache
 
 import numpy as np
 from jaxtyping import Bool, Int8, Int64
@@ -51,6 +52,7 @@ def is_unspaced(character: str) -> bool:
     return bisect_right(_EDGES, ord(character)) % 2 == 1
 
 
+@lru_cache(1 << 16)
 def _kind(character: str) -> int:
     """What a character does to the words around it, at the end of a piece."""
     if unicodedata.category(character).startswith("P") and character not in "'\u2019-\u2010\u2011_":
@@ -58,6 +60,7 @@ def _kind(character: str) -> int:
     return _UNSPACED_SCRIPT if is_unspaced(character) else _ORDINARY
 
 
+@lru_cache(1 << 16)
 def _first_kind(character: str) -> int:
     """The same at the start of a piece, where a mark or a joiner cannot stand alone."""
     attached = character in "\u200c\u200d" or unicodedata.category(character).startswith("M")

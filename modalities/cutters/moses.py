@@ -4,7 +4,6 @@ Chinese, Japanese and Thai were segmented by other programs (Stanford's segmente
 languages are split at their spaces: segment them before, if they are to be read as XLM read them.
 """
 
-import re
 import unicodedata
 from collections.abc import Sequence
 from typing import Any
@@ -34,7 +33,7 @@ class MosesWords:
         try:
             import sacremoses  # noqa: F401
         except ImportError:
-            raise ImportError(f"{path}: XLM's vocabularies need sacremoses: pip install interlingua[xlm]") from None
+            raise ImportError(f"{path}: XLM's vocabulary needs sacremoses: pip install interlingua[xlm]") from None
         self.lower_case, self.drop_controls = lower_case, drop_controls
         self._parts: dict[str, tuple[Any, Any]] = {}
 
@@ -100,7 +99,7 @@ def find_places(parts: Sequence[str], words: Sequence[str]) -> list[int]:
     return places
 
 
-def fold(word: str) -> str:
+def fold(text: str) -> str:
     """Lower case, without accents."""
-    decomposed = unicodedata.normalize("NFD", word.lower())
-    return re.sub(r"\s", "", "".join(mark for mark in decomposed if unicodedata.category(mark) != "Mn").lower())
+    decomposed = unicodedata.normalize("NFD", text.lower())
+    return "".join(character for character in decomposed if unicodedata.category(character) != "Mn").lower()

@@ -1,6 +1,7 @@
 """Pitfalls T04 (toy), T05, T07 and T09 (language ids), surrogates, literal control tokens, words in many scripts."""
 
 import gzip
+import hashlib
 import json
 import pickle
 import shutil
@@ -148,6 +149,17 @@ def test_batch_and_single_agree(tokenizer):
     assert tokenizer.encode([]).ids.shape == (0,)
 
 
+def test_cards_and_hashes_of_our_own_are_as_ever(tokenizer):
+    """What is stored beside data and in checkpoints stays valid: format 1, and this hash."""
+    card = json.loads(Path(tokenizer.path).with_suffix(".json").read_text(encoding="utf-8"))
+    assert list(card) == ["format", "sha256", "normalization", "vocabulary", "languages", "training"]
+    assert card["format"] == 1
+    policy = "nfkc, joiners kept, version 1"
+    parts = [hashlib.sha256(Path(tokenizer.path).read_bytes()).hexdigest(), policy, tokenizer.languages]
+    assert tokenizer.hash == hashlib.sha256(json.dumps(parts).encode()).hexdigest()
+    assert (tokenizer.family, tokenizer.normalization) == ("interlingua", policy)
+
+
 def test_vocabulary_and_languages(tokenizer):
     assert tokenizer.vocabulary == Vocabulary(1500, pad=0, unknown=1, start=2, end=3, mask=4)
     assert tokenizer.pieces([0, 1, 2, 3, 4]) == ["<pad>", "<unk>", "<s>", "</s>", "<mask>"]
@@ -226,7 +238,8 @@ def test_handshake_prints_both_numbers(tokenizer):
 def test_import_is_light():
     import subprocess
 
-    code = "import sys, interlingua.modalities.tokenizer; sys.exit(any(m in sys.modules for m in ('sentencepiece', 'torch')))"
+    heavy = ("sentencepiece", "torch", "tokenizers", "sacremoses")
+    code = f"import sys, interlingua.modalities.tokenizer_import; sys.exit(any(module in sys.modules for module in {heavy}))"
     # `-S` would lose the environment's packages; -c starts without this process's imports.
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
