@@ -69,8 +69,8 @@ def test_import_show_check_and_read(folder, data, tmp_path, capsys, source, fami
     assert report["tokenizer"]["normalization"] == tokenizer.normalization
 
     shards = shutil.copytree(folder / "shards", tmp_path / "shards")  # lengths are kept beside them, of one tokenizer
-    source = Source(str(shards), batch_tokens=512, micro_batch_tokens=256, text=TextChoice(), pack=True)
-    batches, faults = Reader("all", source, ShardSet(str(shards)), tokenizer, 64).read_step(0, 0, 1)
+    source = Source(str(shards), batch_tokens=1024, micro_batch_tokens=512, text=TextChoice(), pack=True)
+    batches, faults = Reader("all", source, ShardSet(str(shards)), tokenizer, 256).read_step(0, 0, 1)
     assert not faults
     for batch in batches:
         assert batch.text.document.max() > 0  # several texts a row, each as long as it was counted
