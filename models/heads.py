@@ -33,6 +33,10 @@ class TokenHead(nn.Module):
         if self.dense is not None:
             initialize(self.dense)
 
+    def like(self, other: "TokenHead") -> bool:
+        """Whether both score states of one width against one table in the same way."""
+        return self.table is other.table and self.width == other.width and (self.dense is None) == (other.dense is None)
+
     @property
     def table(self) -> Tensor:
         """The embedding table `[V, E]`."""

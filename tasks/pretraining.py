@@ -21,6 +21,7 @@ from ..models.encoder import Encoder, Vectors
 from ..models.table_gradients import drop_gradients
 from .agreement import check_agreement
 from .objectives.objective import Loss, Objective
+from .objectives.token_prediction import share_token_heads
 from .optimization import Optimization, clip_gradients
 from .passes import plan_passes
 from .ranks import sum_gradients, sum_over_ranks, world
@@ -42,6 +43,7 @@ class Pretraining(lightning.LightningModule):
         initial: str | None = None,
         seed: int = 0,
         denominator: Literal["each", "pooled"] = "each",
+        share_heads: bool = True,
     ):
         """
         Args:
@@ -55,6 +57,8 @@ class Pretraining(lightning.LightningModule):
             seed: Of marks and dropout.
             denominator: `each`: every objective's loss is a mean over its own items in the whole step; `pooled`: all sums
                 are divided by the items of all objectives together, as InfoXLM's released code does.
+            share_heads: Whether objectives that predict tokens of one vocabulary do so by one head, as MLM and TLM do in XLM
+                and InfoXLM.
         """
         super().__init__()
         if denominator not in ("each", "pooled"):
@@ -68,8 +72,11 @@ class Pretraining(lightning.LightningModule):
         self.plan = plan_passes(passes, objectives)
         self.optimization, self.seed, self.denominator = optimization, seed, denominator
         for name, objective in self.objectives.items():
-            objective.key = int(chance(seed, salt(name)))
+            with torch.device("cpu"):  # also where a model is only counted, on the meta device
+                objective.key = int(chance(seed, salt(name)))
             objective.connect(encoder)
+        if share_heads:
+            share_token_heads(objectives)
         if start is not None:
             start.fill_heads(encoder, objectives)
         self.tokenizer = None if tokenizer is None else Tokenizer(tokenizer)

@@ -1,6 +1,6 @@
 """What objectives that hide tokens and read them off the rest have in common: marking, counting and cost."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import torch
 from jaxtyping import Int, Int64
@@ -12,7 +12,7 @@ from ...modalities.vocabulary import Vocabulary
 from ...models.encoder import States
 from ...models.heads import TokenHead
 from .hiding import Hiding, hide_tokens
-from .objective import Loss
+from .objective import Loss, Objective
 
 
 def hide_texts(
@@ -46,6 +46,16 @@ def predict_hidden(head: TokenHead, states: States, marked: Batch, fields: Seque
             rows.append(getattr(states, name)[text.hidden])  # only these rows are worth a V-wide product
             targets.append(text.tokens[text.hidden])
     return Loss(head.cross_entropy(torch.cat(rows), torch.cat(targets)), count_hidden(marked, fields))
+
+
+def share_token_heads(objectives: Mapping[str, Objective]) -> None:
+    """Give connected objectives whose token heads are of one kind, over one table, the head of the first of them."""
+    heads: list[TokenHead] = []
+    for objective in objectives.values():
+        own = getattr(objective, "head", None)
+        if isinstance(own, TokenHead):
+            objective.head = next((head for head in heads if own.like(head)), own)
+            heads.append(own)
 
 
 def _texts(batch: Batch, fields: Sequence[str]) -> Iterator[tuple[str, Text]]:

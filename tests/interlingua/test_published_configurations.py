@@ -1,0 +1,55 @@
+"""The published recipes: every file is parsed, checked and built without memory, and as large as the published model."""
+
+import pytest
+import torch
+from lightning.pytorch import LightningModule
+
+from interlingua.checking import build
+from interlingua.configuration import packaged_configurations, read_arguments
+from interlingua.trainer import check
+
+PUBLISHED = {
+    ("mbert",): 178_566_653,  # Hugging Face's BertForPreTraining at 119,547 entries
+    ("xlm",): 249_071_384,  # XLMWithLMHeadModel at 95,000 entries and 15 languages
+    ("xlm", "xlm_code"): 249_071_384,
+    ("xlmr",): 278_295_186,  # XLMRobertaForMaskedLM at 250,002 entries
+    ("infoxlm",): 278_295_186 + 768**2,  # the same, and the projection of its contrast
+    ("infoxlm", "infoxlm_code"): 278_295_186 + 768**2,
+}
+"""Parameters that are trained, by the files that are merged."""
+
+DATA_FILES = ("initial", "counts", "alpha", "tokenizer")
+"""Arguments that name a file of the user's, or need one."""
+
+
+def configuration(names) -> dict:
+    arguments = [part for name in names for part in ("--config", f"configs/pretrain/{name}.yaml")]
+    return read_arguments(arguments).configuration
+
+
+def without_files(node):
+    if isinstance(node, dict):
+        return {key: without_files(value) for key, value in node.items() if key not in DATA_FILES}
+    return node
+
+
+@pytest.mark.parametrize("names", PUBLISHED, ids="+".join)
+def test_a_published_recipe_builds_the_published_model(names):
+    found = configuration(names)
+    check("fit", found, ["seed_everything", "trainer", "model", "data"])
+    assert found["trainer"]["max_steps"] >= 150_000
+    with torch.device("meta"):
+        model = build(LightningModule, without_files(found["model"]))
+    assert sum(parameter.numel() for parameter in model.parameters()) == PUBLISHED[names]
+    assert set(found["data"]["init_args"]["sources"]) == set(found["model"]["init_args"]["passes"])
+    assert found["data"]["init_args"]["max_tokens"] <= model.encoder.max_tokens
+
+
+@pytest.mark.parametrize("name", sorted(packaged_configurations()))
+def test_every_file_says_first_what_it_is_from_and_how_it_is_run(name):
+    lines = packaged_configurations()[name].read_text(encoding="utf-8").splitlines()
+    heading = [line for line in lines[:12] if line.startswith("#")]
+    assert heading[0] == lines[0]
+    assert any(line.startswith("# interlingua ") for line in heading)
+    paper = any("arXiv:" in line for line in heading)
+    assert paper or sum(line.count("--config") for line in heading) > 1 or name.startswith("configs/evaluate")
