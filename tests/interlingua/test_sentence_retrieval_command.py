@@ -1,0 +1,79 @@
+"""`interlingua test --config configs/evaluate/sentences.yaml`, on real sentences and a text tower that has learnt nothing."""
+
+import gzip
+import json
+
+import pytest
+import yaml
+
+from interlingua.__main__ import main
+from interlingua.datamodules.shards.command import main as shards
+from interlingua.datamodules.train_tokenizer import train_tokenizer
+from interlingua.tasks.results import read_results
+
+LANGUAGES = ("en", "de", "ja")
+
+
+@pytest.fixture(scope="module")
+def parallel(tmp_path_factory, data):
+    """Shards of held-out sentences in three languages, and a tokenizer trained on others."""
+    folder = tmp_path_factory.mktemp("parallel")
+    with gzip.open(data / "parallel.jsonl.gz", "rt", encoding="utf-8") as file:
+        lines = [line for line in file if '"tgt_lang": "de"' in line or '"tgt_lang": "ja"' in line]
+    lines = [line for line in lines if '"source": "stamps"' in line]
+    (folder / "rows.jsonl").write_text("".join(lines), encoding="utf-8")
+    arguments = ["write", "jsonl", str(folder / "rows.jsonl"), str(folder / "test"), "--group", "source", "id", "src"]
+    assert shards([*arguments, "--where", "split=test"]) == 0
+    train = [row for row in map(json.loads, lines) if row["split"] == "train"][::4]
+    texts = [(row[f"{side}_lang"], row[side]) for row in train for side in ("src", "tgt")]
+    train_tokenizer(texts, folder / "tokenizer.model", size=900, report=lambda line: None)
+    return folder
+
+
+def test_from_shards_to_figures(tmp_path, parallel, capsys):
+    encoder = {
+        "class_path": "interlingua.models.towers.TextTower",
+        "init_args": {
+            "embeddings": {
+                "class_path": "interlingua.models.embeddings.TextEmbeddings",
+                "init_args": {"vocabulary": {"size": 900}, "width": 32, "max_tokens": 32},
+            },
+            "transformer": {
+                "class_path": "interlingua.models.transformer.Transformer",
+                "init_args": {"width": 32, "layers": 1, "heads": 2},
+            },
+        },
+    }
+    own = {
+        "trainer": {"default_root_dir": str(tmp_path), "enable_progress_bar": False},
+        "model": {"init_args": {"encoder": encoder, "checkpoint": None, "output": str(tmp_path), "layers": [0, None]}},
+        "data": {
+            "init_args": {
+                "sources": {"parallel/test": str(parallel / "test")},
+                "tokenizer": str(parallel / "tokenizer.model"),
+                "max_tokens": 32,
+                "limit": 80,
+                "least": 80,
+                "workers": 0,
+            }
+        },
+    }
+    (tmp_path / "own.yaml").write_text(yaml.safe_dump(own))
+    status = main(["test", "--config", "configs/evaluate/sentences.yaml", "--config", str(tmp_path / "own.yaml")])
+    told = capsys.readouterr()
+    assert status == 0, told.err
+    assert "Sentence retrieval to en, parallel/test, layer 0, mean, in per cent" in told.out
+    found = {record.key: record for record in read_results(tmp_path / "results.json")}
+    for task in ("sentence_retrieval_to_en", "sentence_retrieval_from_en"):
+        for language in ("de", "ja"):
+            record = found[task, "parallel/test, layer 0, mean", language, "accuracy@1"]
+            assert record.n == 80
+            assert 0.005 < record.value < 0.9, "names and numbers that translations share, and no more"
+        assert 70 < found[task, "parallel/test, layer 0, mean", "de", "gallery size"].value <= 80
+    assert (tmp_path / "sentence_retrieval_parallel_test_layer_0_mean.png").exists()
+
+
+def test_what_does_not_fit_is_told_in_a_line(tmp_path, parallel, capsys):
+    arguments = ["test", "--config", "configs/evaluate/sentences.yaml", "--model.checkpoint", str(tmp_path / "none.ckpt")]
+    assert main(arguments) == 2
+    assert "none.ckpt does not exist; train it with `interlingua fit`" in capsys.readouterr().err
