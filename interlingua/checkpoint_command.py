@@ -171,18 +171,24 @@ def _find_head(state: dict[str, Any], tower: Any, objective: str | None) -> dict
     """Weights of the one token head, or of the named one."""
     wanted = {name: weight.shape for name, weight in tower.token_head("text").state_dict().items()}
     heads = {}
-    for name in {key.split(".")[1] for key in state if key.startswith("objectives.")}:
+    for name in sorted({key.split(".")[1] for key in state if key.startswith("objectives.")}):
         head = _below(state, f"objectives.{name}.head.")
         if {key: weight.shape for key, weight in head.items()} == wanted:
             heads[name] = head
     if objective is not None and objective not in heads:
-        raise ValueError(f"objective {objective!r} has no token head; those with one: {', '.join(sorted(heads)) or 'none'}")
-    if objective is None and len(heads) > 1:
-        raise ValueError(f"several objectives have a token head: {', '.join(sorted(heads))}; give one as --objective")
+        raise ValueError(f"objective {objective!r} has no token head; those with one: {', '.join(heads) or 'none'}")
+    if objective is None and not all(_same(head, other) for head in heads.values() for other in heads.values()):
+        raise ValueError(
+            f"several objectives have token heads of their own: {', '.join(sorted(heads))}; give one as --objective"
+        )
     if not heads:
         print("no objective has a token head: the tower is written without one")
         return {}
-    return _named("head", heads[objective or next(iter(heads))])
+    return _named("head", heads[objective] if objective else first)
+
+
+def _same(one: dict[str, Any], other: dict[str, Any]) -> bool:
+    return all(weight.equal(other[name]) for name, weight in one.items())  # one head, saved under each name that shares it
 
 
 def _named(part: str, weights: dict[str, Any]) -> dict[str, Any]:
@@ -252,7 +258,7 @@ def _parser() -> argparse.ArgumentParser:
     give.set_defaults(run=_export)
     give.add_argument("file", metavar="FILE", help="of import, or a .ckpt of `interlingua fit`")
     give.add_argument("--as", dest="family", required=True, choices=NAMES, help="what it is to be")
-    give.add_argument("--objective", metavar="NAME", help="of a .ckpt: whose token head to write, where several have one")
+    give.add_argument("--objective", metavar="NAME", help="of a .ckpt: whose token head to write, if they differ")
     give.add_argument("--output", required=True, metavar="DIR")
     for command in (take, give):
         command.add_argument("--languages", type=_split, metavar="en,de", help="codes of XLM's language vectors, in order")
