@@ -45,10 +45,9 @@ class MosesWords:
             language: Decides quotes, and what stands for a decimal point.
         """
         text = self._of(language)[0].normalize(text)
-        if self.drop_controls:
-            text = "".join(character for character in text if not unicodedata.category(character).startswith("C"))
-        else:
-            text = "".join(" " if unicodedata.category(character).startswith("C") else character for character in text)
+        if not text.isprintable():
+            instead = "" if self.drop_controls else " "
+            text = "".join(instead if unicodedata.category(character).startswith("C") else character for character in text)
         text = text.translate(_ROMANIAN) if language == "ro" else text
         return " ".join(text.split())
 
@@ -101,5 +100,7 @@ def find_places(parts: Sequence[str], words: Sequence[str]) -> list[int]:
 
 def fold(text: str) -> str:
     """Lower case, without accents."""
+    if text.isascii():
+        return text.lower()
     decomposed = unicodedata.normalize("NFD", text.lower())
     return "".join(character for character in decomposed if unicodedata.category(character) != "Mn").lower()
