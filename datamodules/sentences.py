@@ -120,8 +120,13 @@ class SentenceRetrievalData(LightningDataModule):
                 f"source {name!r}: no language has {self.least} sentences or more that are in {self.pivot} too; set `least` "
                 f"lower, or read other shards (found: {', '.join(few) or 'none'})"
             )
-        if few and self.trainer.global_rank == 0:
-            log.warning("source %s: left out, as they have fewer than %d sentences: %s", name, self.least, ", ".join(few))
+        unknown = [] if self.texts.languages else [code for code in shards.languages if code not in self.tokenizer.languages]
+        for codes, why in (
+            (few, f"have fewer than {self.least} sentences"),
+            (unknown, "are none of the tokenizer's languages"),
+        ):
+            if codes and self.trainer.global_rank == 0:
+                log.warning("source %s: left out, as they %s: %s", name, why, ", ".join(codes))
         texts = {code: pairs[:, 0] for code, pairs in kept.items()}
         texts[self.pivot] = np.unique(np.concatenate([pairs[:, 1] for pairs in kept.values()]))
         read = partial(read_sentences, name, shards, self.tokenizer, self.max_tokens)

@@ -80,6 +80,16 @@ def test_only_what_has_a_translation_in_the_pivot(tmp_path, data, caplog):
     assert not caplog.records
 
 
+def test_languages_that_the_tokenizer_does_not_know_are_left_out_and_named(tmp_path, data, caplog):
+    members = {f"{n}.json": record(("en", f"one {n}"), ("de", f"eins {n}"), ("it", f"uno {n}")) for n in range(2)}
+    path = write_tar(tmp_path / "a.tar", members)
+    assert {language for _, language, _ in rows(batches(path, data), data)} == {"en", "de"}
+    assert "source held out: left out, as they are none of the tokenizer's languages: it" in caplog.text
+    caplog.clear()
+    batches(path, data, texts=TextChoice(["de"]))
+    assert not caplog.records
+
+
 def test_small_languages_are_left_out_and_named(tmp_path, data, caplog):
     samples = [[("en", n, "name"), ("de", n, "name"), *([("fr", n, "name")] if n < 3 else [])] for n in range(6)]
     path = write(tmp_path / "a", data, samples)
