@@ -5,10 +5,13 @@ import torch
 
 from interlingua.modalities.batch import Text
 from interlingua.modalities.vocabulary import Vocabulary
+from interlingua.models.conversion import Conversion, convert
 from interlingua.models.families import FAMILIES
+from interlingua.models.foreign_weights import Foreign
 from interlingua.models.heads import TokenHead
 from interlingua.models.loading import load_foreign
 from interlingua.models.presets import Size
+from interlingua.models.pretrained import make_head, make_tower
 from interlingua.models.towers import TextTower
 
 NAMES = tuple(FAMILIES)
@@ -83,3 +86,30 @@ def text(name: str, left: bool = False) -> Text:
 def apart(one: torch.Tensor, other: torch.Tensor) -> float:
     """Largest difference, as a share of the largest value."""
     return float(((one - other).abs().max() / other.abs().max()).detach())
+
+
+def foreign(name: str, weights: dict | None = None, **facts) -> Foreign:
+    """A family's tiny model as if it had been read, other weights or facts in their place."""
+    weights = reference(name).state_dict() if weights is None else weights
+    return Foreign(weights, {**configuration(name).to_dict(), **facts}, "config.json", {})
+
+
+def outputs(converted: Conversion, name: str) -> torch.Tensor:
+    """Scores of the text by what came of a conversion; its states where there is no head."""
+    tower = make_tower(converted.pretrained)
+    head, line = make_head(converted.pretrained, tower), text(name)
+    with torch.no_grad():
+        states = tower.encode(line)[0][line.present]
+        return states if head is None else head(states)
+
+
+def expected(name: str) -> torch.Tensor:
+    """Scores of the text by the tiny model."""
+    line, (tower, head) = text(name), ours(name, reference(name))
+    with torch.no_grad():
+        return head(tower.encode(line)[0][line.present])
+
+
+def convert_as(name: str, source: Foreign, **options) -> Conversion:
+    """Read a tiny model; its vocabulary is too small for BERT's published ids."""
+    return convert(source, FAMILIES[name], ids={"unknown": 100, "mask": 103} if name == "bert" else None, **options)

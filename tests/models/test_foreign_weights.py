@@ -1,48 +1,19 @@
 """Files of others, in every form that they come in: read whole, with an account of each name, or refused with a reason."""
 
-import argparse
 import json
 from pathlib import PurePosixPath
 
 import pytest
 import torch
-from foreign_models import LANGUAGES, NAMES, apart, configuration, ours, reference, text
+from foreign_models import LANGUAGES, NAMES, convert_as, expected, foreign, outputs, reference
 from safetensors.torch import save_file
 
-from interlingua.models import layouts
-from interlingua.models.conversion import convert
 from interlingua.models.families import FAMILIES
-from interlingua.models.foreign_weights import Foreign, checksum, read_foreign
-from interlingua.models.layouts import give_back
+from interlingua.models.foreign_weights import read_foreign
 from interlingua.models.loading import translate_all
-from interlingua.models.pretrained import make_head, make_tower
 
 pytest.importorskip("transformers")
 FAMILY = pytest.mark.parametrize("name", NAMES)
-
-
-def foreign(name, weights=None, **facts) -> Foreign:
-    """A family's tiny model as if it had been read, other weights or facts in their place."""
-    weights = reference(name).state_dict() if weights is None else weights
-    return Foreign(weights, {**configuration(name).to_dict(), **facts}, "config.json", {})
-
-
-def outputs(converted, name):
-    tower = make_tower(converted.pretrained)
-    head, line = make_head(converted.pretrained, tower), text(name)
-    with torch.no_grad():
-        states = tower.encode(line)[0][line.present]
-        return states if head is None else head(states)
-
-
-def expected(name):
-    line, (tower, head) = text(name), ours(name, reference(name))
-    with torch.no_grad():
-        return head(tower.encode(line)[0][line.present])
-
-
-def convert_as(name, source, **options):
-    return convert(source, FAMILIES[name], ids={"unknown": 100, "mask": 103} if name == "bert" else None, **options)
 
 
 def save_safetensors(model, folder):
@@ -199,66 +170,6 @@ def test_classifiers_are_left_aside_and_named():
         "classifier.weight",
         "classifier.bias",
     ]
-
-
-def to_fairseq(name: str, layout, stack: str) -> dict:
-    """The tiny model as fairseq has it: other names, a version, the table again in the head, no segment vectors."""
-    mine = convert_as(name, foreign(name)).pretrained.weights
-    weights = {key: one for key, one in mine.items() if not key.endswith("segments.weight")}
-    given = {key.removeprefix(layout.bodies[0]): one for key, one in give_back(weights, layout).items()}
-    given = {f"{stack}.{'' if key.startswith('lm_head') else 'sentence_encoder.'}{key}": one for key, one in given.items()}
-    return given | {
-        f"{stack}.sentence_encoder.version": torch.tensor([3.0]),
-        f"{stack}.lm_head.weight": mine["encoder.embeddings.tokens.weight"],
-    }
-
-
-@pytest.mark.parametrize("stack", ["encoder", "decoder"])
-@pytest.mark.parametrize("old", [False, True], ids=["new", "old"])
-@pytest.mark.parametrize("name", ["xlm-roberta", "xlm-roberta-xl"])
-def test_fairseq(name, stack, old, tmp_path):
-    layout = FAMILIES[name].fairseq
-    weights = to_fairseq(name, layout, stack)
-    if old:
-        weights = {key.replace("layernorm_embedding", "emb_layer_norm"): one for key, one in weights.items()}
-        for number in range(3):
-            for end in ("weight", "bias"):
-                start = f"{stack}.sentence_encoder.layers.{number}.self_attn."
-                three = [weights.pop(f"{start}{one}_proj.{end}") for one in "qkv"]
-                weights[f"{start}in_proj_{end}"] = torch.cat(three)
-    args = argparse.Namespace(encoder_attention_heads=4, encoder_layers=3, arch="roberta_base", activation_fn="gelu")
-    torch.save({"model": weights, "args": args, "extra_state": {"epoch": 1}}, tmp_path / "model.pt")
-    converted = convert_as(name, read_foreign(tmp_path / "model.pt"))
-    assert converted.notes == ["segment vector: fairseq has none, zeros are written"]
-    model = reference(name)
-    model.base_model.embeddings.token_type_embeddings.weight.data.zero_()
-    line, (tower, head) = text(name), ours(name, model)
-    assert apart(outputs(converted, name), head(tower.encode(line)[0][line.present])) < 1e-6
-
-
-def test_fairseq_names_are_those_of_its_code():
-    names = dict(layouts.FAIRSEQ_XLM_ROBERTA.expand(1))
-    assert names["encoder.transformer.blocks.0.attention.inward.weight"] == tuple(
-        f"layers.0.self_attn.{one}_proj.weight" for one in "qkv"
-    )
-    assert names["encoder.transformer.blocks.0.feed_forward_norm.bias"] == ("layers.0.final_layer_norm.bias",)
-
-
-@pytest.mark.parametrize("prefix", ["", "module."])
-def test_original_xlm(prefix, tmp_path):
-    weights = {prefix + key.removeprefix("transformer."): one for key, one in reference("xlm").state_dict().items()}
-    params = {"n_heads": 4, "n_layers": 3, "emb_dim": 32, "n_words": 110, "n_langs": 3, "gelu_activation": True}
-    params |= {"id2lang": {0: "ar", 1: "bg", 2: "de"}, "lang2id": {"de": 2, "ar": 0, "bg": 1}}
-    params |= {"pad_index": 2, "eos_index": 1, "unk_index": 3, "mask_index": 5, "dropout": 0.1, "attention_dropout": 0.05}
-    stored = {"model": weights, "params": params, "dico_id2word": {0: "<s>"}, "dico_word2id": {"<s>": 0}, "dico_counts": {}}
-    torch.save(stored, tmp_path / "mlm.pth")
-    converted = convert_as("xlm", read_foreign(tmp_path / "mlm.pth"))
-    assert torch.equal(outputs(converted, "xlm"), expected("xlm"))
-    assert converted.pretrained.languages == ["ar", "bg", "de"]
-    assert converted.pretrained.arguments["attention_dropout"] == 0.05
-    assert converted.pretrained.sources == {"mlm.pth": checksum(tmp_path / "mlm.pth")}
-    with pytest.raises(ValueError, match="--languages is en,de,fr, but the files say ar,bg,de"):
-        convert_as("xlm", read_foreign(tmp_path / "mlm.pth"), languages=["en", "de", "fr"])
 
 
 def test_a_file_alone_needs_the_number_of_heads(tmp_path):
