@@ -63,7 +63,7 @@ def find_bert(source: Path, lower_case: bool | None) -> Found:
         said = _read_json(file.parent / "tokenizer_config.json")
     pieces = [piece for piece in read_lines(vocabulary) if not (piece.startswith("[") and piece.endswith("]"))]
     lower = _choose_case(lower_case, said.get("do_lower_case"), pieces)
-    accents, chinese = said.get("strip_accents"), said.get("tokenize_chinese_chars", True)
+    accents, chinese = said.get("strip_accents"), said.get("tokenize_chinese_chars") is not False
     options = {"lower_case": lower, "strip_accents": lower if accents is None else accents, "chinese_characters": chinese}
     return Found({".vocab.txt": vocabulary}, options, (file,))
 
