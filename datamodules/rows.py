@@ -92,7 +92,7 @@ class RowReader:
             try:
                 return Reading(self._collate_packed(rows, batch, places[slots]), slots, faults)
             except CrowdedRowError:  # lengths that were estimated, or texts that changed since they were counted
-                fit, crowded = self._leave_out([row.text.text for row in rows], batch.sample, places[slots])
+                fit, crowded = self._leave_out([row.text for row in rows], batch.sample, places[slots])
                 draws, places = draws.at(torch.tensor(slots)[fit]), places[slots][fit]
                 reading = self.read(draws, places)
                 return Reading(reading.batch, [slots[place] for place in fit], faults + crowded)
@@ -139,10 +139,11 @@ class RowReader:
         return collate_text(texts, languages, self.tokenizer, self.max_tokens)
 
     def _leave_out(
-        self, texts: list[str], sample: Int64[Tensor, "N"], places: Int64[Tensor, "N"]
+        self, captions: list[Caption], sample: Int64[Tensor, "N"], places: Int64[Tensor, "N"]
     ) -> tuple[list[int], list[Fault]]:
         """Which packed texts their rows have room for, the first ones first, and the others as faults."""
-        lengths = np.minimum(self.tokenizer.count_tokens(texts), self.max_tokens).tolist()
+        texts, languages = [caption.text for caption in captions], [caption.language for caption in captions]
+        lengths = np.minimum(self.tokenizer.count_tokens(texts, languages), self.max_tokens).tolist()
         fit, faults, load = [], [], Counter[int]()
         for number, (length, row) in enumerate(zip(lengths, places.tolist(), strict=True)):
             if load[row] + length > self.max_tokens:

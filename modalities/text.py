@@ -64,7 +64,7 @@ def collate_packed(
         raise ValueError(
             f"{len(texts)} texts, but {len(languages)} languages and {len(rows)} rows: every text needs its language and row"
         )
-    pieces = tokenizer.encode([text or "" for text in texts])
+    pieces = tokenizer.encode([text or "" for text in texts], languages)
     kept = np.minimum(pieces.counts, max_tokens - 2)
     lengths = np.where(kept > 0, kept + 2, 0)
     slots = _lay_out(lengths, np.asarray(rows, dtype=np.int64), max_tokens)

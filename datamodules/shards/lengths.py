@@ -209,15 +209,16 @@ class _Store:
         tokens = np.full(first[-1], -1, np.int64)
         texts = self._read_texts(samples, self.starts[number], first, unread)
         while some := list(islice(texts, TEXTS_AT_ONCE)):
-            tokens[[place for place, _ in some]] = self.tokenizer.count_tokens([text for _, text in some])
+            places, languages = [place for place, _, _ in some], [language for _, language, _ in some]
+            tokens[places] = self.tokenizer.count_tokens([text for _, _, text in some], languages)
         tokens = _estimate(tokens, index.arrays["text_size"])
         head = {**_identify(index), "tokenizer": self.tokenizer.hash, "unread": unread}
         return Lengths(head, tokens.astype("<u2" if tokens.max(initial=0) < 2**16 else "<u4"))
 
     def _read_texts(
         self, samples: Iterator[int], start: int, first: Int64[np.ndarray, "S1"], unread: Counter[str]
-    ) -> Iterator[tuple[int, str]]:
-        """Place among the shard's texts, and text; what cannot be read is counted by kind."""
+    ) -> Iterator[tuple[int, str, str]]:
+        """Place among the shard's texts, language and text; what cannot be read is counted by kind."""
         for sample in samples:
             begin, end = first[sample - start : sample - start + 2].tolist()
             try:
@@ -227,7 +228,7 @@ class _Store:
             except BadSampleError as error:
                 unread[error.kind] += 1
                 continue
-            yield from enumerate((text.text for text in texts), begin)
+            yield from ((place, text.language, text.text) for place, text in enumerate(texts, begin))
 
 
 def _identify(index: Index) -> dict[str, Any]:
