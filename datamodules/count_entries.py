@@ -21,7 +21,8 @@ def count_entries(lines: Iterable[tuple[str, str]], tokenizer: Tokenizer) -> Ent
         tokenizer: What cuts the texts; its hash is kept beside the counts.
     """
     counts, texts, rest = np.zeros(tokenizer.vocabulary.size, np.int64), 0, iter(lines)
-    while some := [text for _, text in islice(rest, TEXTS_AT_ONCE)]:
-        counts += np.bincount(tokenizer.encode(some).ids, minlength=len(counts))
+    while some := list(islice(rest, TEXTS_AT_ONCE)):
+        languages, cut = [code for code, _ in some], [text for _, text in some]
+        counts += np.bincount(tokenizer.encode(cut, languages).ids, minlength=len(counts))
         texts += len(some)
     return EntryCounts(tokenizer.hash, texts, counts)

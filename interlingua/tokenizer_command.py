@@ -1,8 +1,9 @@
-"""`interlingua tokenizer`: train or import a tokenizer, check that it fits data and encoder, show what it does."""
+"""`interlingua tokenizer`: train, import or check a tokenizer, count its entries in texts, show what it does."""
 
 import argparse
 import sys
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 from .configuration import ConfigurationError
@@ -93,6 +94,30 @@ def _check(options: argparse.Namespace) -> int:
     return check(options)
 
 
+def _count(options: argparse.Namespace) -> int:
+    from .datamodules.count_entries import count_entries
+    from .datamodules.train_tokenizer import read_shards, read_text_files
+    from .modalities.entry_counts import write_counts
+    from .modalities.tokenizer import Tokenizer
+
+    tokenizer = Tokenizer(options.file)
+    if not options.output.endswith(".json"):
+        raise ValueError(f"--output is {options.output}; expected a file NAME.counts.json")
+    if Path(options.output).exists() and not options.force:
+        raise ValueError(f"{options.output} exists; choose another name, or --force to write over it")
+    lines = read_shards(options.shards, options.roles or [], print) if options.shards else read_text_files(options.text)
+    found = count_entries(lines, tokenizer)
+    if not found.texts:
+        raise ValueError("no text to count in; check --shards, --text and --roles")
+    write_counts(found, options.output)
+    seen = int((found.counts > 0).sum())
+    print(
+        f"wrote {options.output}: {int(found.counts.sum()):,} pieces of {found.texts:,} texts, "
+        f"{seen:,} of {tokenizer.vocabulary.size:,} entries seen"
+    )
+    return 0
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = OneLineParser(
         prog=PROGRAM, description="Train or import a tokenizer, check that one fits data and encoder, show what one does."
@@ -101,6 +126,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_train(commands)
     _add_import(commands)
     _add_check(commands)
+    _add_counts(commands)
     inspect = commands.add_parser(
         "show", help="print size and ids (as `vocabulary:` wants them), languages, normalisation, hash"
     )
@@ -114,9 +140,7 @@ def _parser() -> argparse.ArgumentParser:
 def _add_train(commands: Any) -> None:
     train = commands.add_parser("train", help="train one from shards or text files")
     train.set_defaults(run=_train)
-    sources = train.add_mutually_exclusive_group(required=True)
-    sources.add_argument("--shards", nargs="+", action="extend", metavar="PATH", help="shards to take all texts from")
-    sources.add_argument("--text", nargs="+", action="extend", metavar="LANG=FILE", help="text files, UTF-8, one text a line")
+    _add_texts(train)
     train.add_argument("--output", required=True, metavar="NAME.model", help="NAME.json is written beside it")
     train.add_argument("--size", type=int, default=8000, help="pieces, control tokens and bytes included (default: 8000)")
     train.add_argument(
@@ -195,6 +219,23 @@ def _add_check(commands: Any) -> None:
         help="texts read of a language, evenly spread (default: 20000)",
     )
     check.add_argument("--json", action="store_true", help="print the report as JSON")
+
+
+def _add_counts(commands: Any) -> None:
+    what = "how often each entry of the vocabulary stands in texts, for objectives that hide rare tokens more often (`alpha`)"
+    count = commands.add_parser("counts", help=what, description=f"Count {what}.")
+    count.set_defaults(run=_count)
+    count.add_argument("file", metavar=FILE)
+    _add_texts(count)
+    count.add_argument("--output", required=True, metavar="NAME.counts.json", help="what is written")
+    _add_roles(count)
+    count.add_argument("--force", action="store_true", help="write over an existing file")
+
+
+def _add_texts(parser: argparse.ArgumentParser) -> None:
+    sources = parser.add_mutually_exclusive_group(required=True)
+    sources.add_argument("--shards", nargs="+", action="extend", metavar="PATH", help="shards to take all texts from")
+    sources.add_argument("--text", nargs="+", action="extend", metavar="LANG=FILE", help="text files, UTF-8, one text a line")
 
 
 def _add_roles(parser: argparse.ArgumentParser) -> None:

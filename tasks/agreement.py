@@ -1,8 +1,11 @@
 """What encoder, tokenizer and data must agree on before anything is read."""
 
+from collections.abc import Mapping
+
 from ..modalities.tokenizer import Tokenizer
 from ..modalities.vocabulary import shake_hands
 from ..models.encoder import Encoder
+from .objectives.objective import Objective
 
 
 def check_agreement(encoder: Encoder, tokenizer: Tokenizer, data: object) -> None:
@@ -30,3 +33,18 @@ def check_agreement(encoder: Encoder, tokenizer: Tokenizer, data: object) -> Non
             f"the data's max_tokens is {longest}, but the encoder reads at most {limit} tokens; set `data.max_tokens: {limit}` "
             "(longer texts lose pieces, never their end token), or build the encoder with more"
         )
+
+
+def check_counted(objectives: Mapping[str, Objective], tokenizer: Tokenizer) -> None:
+    """Refuse objectives whose counts of vocabulary entries were made with another tokenizer.
+
+    Raises:
+        ValueError: Names the objective, the file and both hashes.
+    """
+    for name, objective in objectives.items():
+        counts = getattr(objective, "counts", None)
+        if counts is not None and counts.tokenizer != tokenizer.hash:
+            raise ValueError(
+                f"objective {name}: {objective.path} was counted with the tokenizer {counts.tokenizer[:12]}, but "
+                f"{tokenizer.path} is {tokenizer.hash[:12]}; count anew (`interlingua tokenizer counts {tokenizer.path} ...`)"
+            )

@@ -19,7 +19,7 @@ from ..modalities.chance import chance, salt
 from ..modalities.tokenizer import Tokenizer
 from ..models.encoder import Encoder, Vectors
 from ..models.table_gradients import drop_gradients
-from .agreement import check_agreement
+from .agreement import check_agreement, check_counted
 from .objectives.objective import Loss, Objective
 from .objectives.token_prediction import share_token_heads
 from .optimization import Optimization, clip_gradients
@@ -94,6 +94,7 @@ class Pretraining(lightning.LightningModule):
             )
         if self.tokenizer is not None:
             check_agreement(self.encoder, self.tokenizer, getattr(self.trainer, "datamodule", None))
+            check_counted(dict(self.objectives.items()), self.tokenizer)
             known = len(self.tokenizer.languages)
             if stage == "fit" and self.encoder.vocabulary is not None and not self.encoder.languages:
                 rank_zero_info(f"the encoder reads no language ids: those of the {known} languages only tell results apart")

@@ -4,9 +4,11 @@ import gzip
 import hashlib
 import json
 import random
+import re
 import shutil
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 import yaml
@@ -15,6 +17,7 @@ from trained import names, small_tokenizer
 from interlingua.datamodules.sample import Caption
 from interlingua.datamodules.shards.writer import ShardWriter
 from interlingua.datamodules.train_tokenizer import LONGEST, train_tokenizer
+from interlingua.modalities.entry_counts import read_counts
 from interlingua.modalities.normalization import POLICY
 from interlingua.modalities.tokenizer import Tokenizer
 from interlingua.modalities.vocabulary import Vocabulary
@@ -258,3 +261,19 @@ def test_mistakes_of_check_are_one_line(checked, tmp_path, capsys):
     assert "--max-tokens is 2; expected at least 3" in told("--max-tokens", 2)
     assert main(["check", str(checked / "none.model"), "--shards", str(checked / "shards")]) == 2
     assert "none.model does not exist" in capsys.readouterr().err
+
+
+def test_counts_of_entries_are_those_of_the_texts_and_nothing_is_written_over(english, tmp_path, capsys):
+    model, output = str(tmp_path / "toy.model"), tmp_path / "toy.counts.json"
+    assert main(["train", "--text", f"en={english}", "--output", model, "--size", "290"]) == 0
+    command = ["counts", model, "--text", f"en={english}", "--output", str(output)]
+    assert main(command) == 0
+    found, tokenizer = read_counts(output), Tokenizer(model)
+    lines = [line for line in english.read_text(encoding="utf-8").splitlines() if line.strip()]
+    assert found.tokenizer == tokenizer.hash
+    assert found.counts.tolist() == np.bincount(tokenizer.encode(lines).ids, minlength=290).tolist()
+    assert f"{found.counts.sum():,} pieces of" in capsys.readouterr().out
+    for wrong, said in ((command, "exists"), ([*command[:-1], "counts.txt"], r"expected a file NAME\.counts\.json")):
+        assert main(wrong) == 2
+        assert re.search(said, capsys.readouterr().err)
+    assert main([*command, "--force"]) == 0

@@ -3,14 +3,17 @@
 from types import SimpleNamespace
 
 import lightning
+import numpy as np
 import pytest
 import streams
 import tiny
 import training
 from trained import small_tokenizer
 
+from interlingua.modalities.entry_counts import EntryCounts, write_counts
 from interlingua.models.towers import TextTower
-from interlingua.tasks.agreement import check_agreement
+from interlingua.tasks.agreement import check_agreement, check_counted
+from interlingua.tasks.objectives.masked_language import MaskedLanguage
 from interlingua.tasks.retrieval import Retrieval
 
 
@@ -48,6 +51,18 @@ def test_tables_of_other_sizes_are_refused_with_both_numbers(tokenizer):
         check_agreement(tower(tokenizer, languages=11), tokenizer, None)
     with pytest.raises(ValueError, match="size: tokenizer 1500, tower 100"):
         check_agreement(tiny.text_tower(), tokenizer, None)
+
+
+def test_counts_of_another_tokenizer_are_refused(tokenizer, tmp_path):
+    counts = np.ones(tokenizer.vocabulary.size, np.int64)
+    for name, code in (("own", tokenizer.hash), ("other", "0" * 64)):
+        write_counts(EntryCounts(code, 1, counts), tmp_path / name)
+    objectives = {name: MaskedLanguage(alpha=0.5, counts=str(tmp_path / name)) for name in ("own", "other")}
+    check_counted({"mlm": objectives["own"], "plain": MaskedLanguage()}, tokenizer)
+    with pytest.raises(
+        ValueError, match=rf"objective mlm: .*other was counted with the tokenizer 0{{12}}, .*{tokenizer.hash[:12]}"
+    ):
+        check_counted({"mlm": objectives["other"]}, tokenizer)
 
 
 class Untouched(lightning.LightningDataModule):
