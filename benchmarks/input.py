@@ -247,7 +247,9 @@ def main() -> None:
     parser.add_argument("--samples", type=int, default=200, help="pictures a round, a multiple of 200")
     parser.add_argument("--crop", choices=("centre", "random"), default="centre", help="as in evaluation, or in training")
     parser.add_argument("--workers", type=int, default=0, help="processes that read ahead; 0: the main process reads")
-    parser.add_argument("--rounds", type=int, default=21, help="interleaved rounds: many short ones, of which ratios are medians")
+    parser.add_argument(
+        "--rounds", type=int, default=21, help="interleaved rounds: many short ones, of which ratios are medians"
+    )
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     torch.manual_seed(0)

@@ -73,11 +73,13 @@ def check_arguments(address: str, called: Callable, arguments: dict[str, Any]) -
 
 def accepted(called: Callable) -> list[str]:
     """Names of the arguments that a class takes, those it passes on to its bases included, or a function that builds one."""
-    return [name.removeprefix("x.") for name in _adder(ArgumentParser(), called)(called, "x", fail_untyped=False)]
+    return [name.removeprefix("x.") for name in add_arguments(ArgumentParser(), called, "x", fail_untyped=False)]
 
 
-def _adder(parser: ArgumentParser, called: Callable) -> Callable:
-    return parser.add_class_arguments if inspect.isclass(called) else parser.add_function_arguments
+def add_arguments(parser: ArgumentParser, called: Callable, *arguments: Any, **options: Any) -> list[str]:
+    """Give a parser the arguments of a class, or of a function that builds one; further ones are the parser's own."""
+    add = parser.add_class_arguments if inspect.isclass(called) else parser.add_function_arguments
+    return add(called, *arguments, **options)
 
 
 def _required(called: Callable) -> list[str]:
@@ -101,7 +103,7 @@ def _classes(address: str, value: Any) -> Iterator[tuple[str, dict[str, Any]]]:
 def _check_value(address: str, called: Callable, name: str, value: Any, valid: list[str]) -> None:
     parser = ArgumentParser(exit_on_error=False)
     others = {other for other in valid if other != name}
-    _adder(parser, called)(called, skip=others, fail_untyped=False, sub_configs=True)
+    add_arguments(parser, called, skip=others, fail_untyped=False, sub_configs=True)
     try:
         parser.parse_object({name: deepcopy(value)})
     except ArgumentError as error:

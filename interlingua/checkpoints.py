@@ -55,6 +55,12 @@ def read_configuration(path: str | Path) -> dict[str, Any]:
     return checkpoint[CONFIGURATION]
 
 
+def without_start(node: dict[str, Any]) -> dict[str, Any]:
+    """A model's node without the file that its training started from, which need not be there any more."""
+    arguments = {name: value for name, value in (node.get("init_args") or {}).items() if name != "initial"}
+    return {**node, "init_args": arguments}
+
+
 def load_model(path: str | Path) -> Any:
     """The trained LightningModule of a checkpoint, built from the checkpoint alone, in evaluation mode.
 
@@ -68,7 +74,7 @@ def load_model(path: str | Path) -> Any:
     checkpoint = read_checkpoint(path)
     if CONFIGURATION not in checkpoint:
         raise ConfigurationError(f"{path}: holds no configuration (found {', '.join(map(str, checkpoint))})")
-    node = checkpoint[CONFIGURATION]["model"]
+    node = without_start(checkpoint[CONFIGURATION]["model"])
     check_class("model", node)
     model = build(LightningModule, node)
     model.load_state_dict(checkpoint["state_dict"])

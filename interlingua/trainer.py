@@ -16,6 +16,7 @@ from lightning.pytorch.utilities.exceptions import MisconfigurationException
 
 from .callbacks import KeepConfiguration, LogEnds, WatchObjectives, keep_last
 from .checking import REPLACED, accepted, agree, build, check_class, check_keys, check_trainer, condense, import_class, link
+from .checkpoints import without_start
 from .configuration import ConfigurationError
 from .interruption import Interruption
 from .joints import check_joints
@@ -131,8 +132,9 @@ class Command(LightningCLI):
         with one_line("data"):
             self.datamodule = build(LightningDataModule, self.kept["data"]) if "data" in self.kept else None
         tell_numbers(self.datamodule, self.kept["model"])
+        node = self.kept["model"] if config.ckpt_path is None else without_start(self.kept["model"])
         with one_line("model"):
-            self.model = build(LightningModule, self.kept["model"])
+            self.model = build(LightningModule, node)
         check_joints(self.command, self.model, self.datamodule)
         with one_line("trainer"):
             rest = Namespace(**{key: value for key, value in vars(config).items() if key not in ("model", "data")})

@@ -194,9 +194,9 @@ def show_help(command: str, classes: Sequence[str]) -> int:
         return 0
     from jsonargparse import ArgumentParser
 
-    from .checking import import_class
+    from .checking import add_arguments, import_class
 
     parser = ArgumentParser(prog=classes[0], usage="class_path and init_args", add_help=False)
-    parser.add_class_arguments(import_class("--help", classes[0]), fail_untyped=False)
+    add_arguments(parser, import_class("--help", classes[0]), fail_untyped=False)
     parser.print_help()
     return 0

@@ -80,7 +80,9 @@ def xlm_roberta(
         vocabulary: Size and control ids; those of XLM-R are 250002 with pad 1, unknown 3, start 0, end 2, mask 250001.
         size: `base`, `large`, or any other.
         max_tokens: Longest text, in tokens with start and end: 512 for the published table of 514 rows.
-        dropout, attention_dropout, recompute: As of `bert`.
+        dropout: Rate after embeddings, attention and feed-forward.
+        attention_dropout: Rate on the attention weights; 0 saves half of attention's time on CPU.
+        recompute: Activation checkpointing (see `Transformer`).
     """
     size = _size(size, {"base": BASE, "large": LARGE})
     embeddings = TextEmbeddings(
@@ -102,7 +104,10 @@ def xlm_roberta_xl(
     Args:
         vocabulary: As of `xlm_roberta`.
         size: `xl`, `xxl`, or any other.
-        max_tokens, dropout, attention_dropout, recompute: As of `xlm_roberta`.
+        max_tokens: As of `xlm_roberta`.
+        dropout: Rate after embeddings, attention and feed-forward.
+        attention_dropout: Rate on the attention weights; 0 saves half of attention's time on CPU.
+        recompute: Activation checkpointing (see `Transformer`).
     """
     size = _size(size, {"xl": XL, "xxl": XXL})
     offset = vocabulary.pad + 1
@@ -128,7 +133,9 @@ def xlm(
         languages: Number of language vectors, in the order of the tokenizer's languages.
         size: `xlm-15`, `xlm-100` (XLM-17 as well), or any other.
         max_tokens: Longest text, in tokens with start and end; of a pair whose positions restart, of each half.
-        dropout, attention_dropout, recompute: As of `bert`.
+        dropout: Rate after embeddings, attention and feed-forward.
+        attention_dropout: Rate on the attention weights; 0 saves half of attention's time on CPU.
+        recompute: Activation checkpointing (see `Transformer`).
     """
     size = _size(size, {"xlm-15": XLM_15, "xlm-100": XLM_100})
     embeddings = TextEmbeddings(

@@ -1,0 +1,33 @@
+"""A run that started from another one's weights does not need them any more once it has a checkpoint of its own."""
+
+from pathlib import Path
+
+import pytest
+import torch
+from small_pretraining import write_experiment, write_parts
+
+from interlingua.__main__ import main
+from interlingua.checkpoints import load_model
+
+
+@pytest.fixture
+def parts(data, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    write_experiment(write_parts(data, tmp_path))
+
+
+def test_what_a_run_started_from_may_go_once_it_is_saved(parts, capsys):
+    fit = ["fit", "--config", "experiment.yaml", "--model.objectives.mlm.rate", "0.9", "--trainer.default_root_dir"]
+    assert main([*fit, "first"]) == 0
+    start = Path("start.ckpt")
+    Path("first/checkpoints/last.ckpt").rename(start)
+    assert main([*fit, "second", "--model.initial", "start.ckpt", "--trainer.max_steps", "1"]) == 0
+    start.unlink()
+    last = "second/checkpoints/last.ckpt"
+    model = load_model(last)
+    stored = torch.load(last, weights_only=True)["state_dict"]
+    assert all(torch.equal(weight, stored[name]) for name, weight in model.state_dict().items())
+    assert main([*fit, "second", "--model.initial", "start.ckpt", "--ckpt_path", last]) == 0
+    capsys.readouterr()
+    assert main([*fit, "third", "--model.initial", "start.ckpt"]) == 2
+    assert "start.ckpt does not exist" in capsys.readouterr().err
