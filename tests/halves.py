@@ -1,6 +1,5 @@
 """Pairs of sentences for objectives of their order, and what the tests of all of them do."""
 
-import pytest
 import tiny
 import torch
 
@@ -34,21 +33,6 @@ def pieces(text: Text, row: int, half: int | None = None) -> list[int]:
     """Pieces of a text, or of a half of it, without control tokens."""
     there = text.present[row] & (text.word[row] >= 0)
     return text.tokens[row][there if half is None else there & (text.segment[row] == half)].tolist()
-
-
-def reach_half_the_cost(encoder, objective, marked) -> None:
-    """Train on one batch, at most sixty steps."""
-    optimizer = torch.optim.Adam([*encoder.parameters(), *objective.parameters()], lr=5e-3)
-    costs = []
-    for _ in range(60):
-        loss = score(encoder, objective, marked)
-        loss.total.backward()
-        optimizer.step()
-        optimizer.zero_grad()
-        costs.append(loss.total.item())
-        if costs[-1] < costs[0] / 2:
-            return
-    pytest.fail(f"from {costs[0]} to {costs[-1]}")
 
 
 def check_nothing_to_score(encoder, objective, marked) -> None:

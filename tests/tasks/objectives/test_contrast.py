@@ -7,6 +7,7 @@ import pytest
 import tiny
 import torch
 import torch.nn.functional as F
+from learning import reach_half
 
 from interlingua.models.encoder import States, Vectors
 from interlingua.tasks.objectives.contrast import Contrast
@@ -186,17 +187,7 @@ def test_a_text_and_its_translation_are_compared_alike():
 def test_the_cost_halves_in_sixty_steps(sides):
     encoder, objective = connected(left=sides[0], right=sides[1])
     batch = captions(translation=tiny.text([5, 5, 6, 4, 7, 5], seed=1))
-    optimizer = torch.optim.Adam([*encoder.parameters(), *objective.parameters()], lr=2e-3)
-    costs = []
-    for _ in range(60):
-        loss = objective.loss(encoder(batch), batch)
-        loss.total.backward()
-        optimizer.step()
-        optimizer.zero_grad()
-        costs.append(loss.total.item())
-        if costs[-1] < costs[0] / 2:
-            return
-    pytest.fail(f"from {costs[0]} to {costs[-1]}")
+    reach_half(lambda: objective.loss(encoder(batch), batch).total, encoder, objective, rate=2e-3)
 
 
 def test_the_scale_starts_at_the_temperature_and_returns_to_its_bound_with_a_live_gradient():

@@ -5,6 +5,7 @@ import math
 import pytest
 import tiny
 import torch
+from learning import reach_half
 from torch import nn
 
 from interlingua.modalities.batch import take
@@ -119,17 +120,7 @@ def test_two_texts_are_both_hidden_and_scored_by_draws_of_their_own():
 def test_the_cost_halves_in_sixty_steps():
     encoder, objective = connected()
     marked = objective.mark(tiny.batch([20, 30, 25, 18, 30, 28]))
-    optimizer = torch.optim.Adam([*encoder.parameters(), *objective.parameters()], lr=5e-3)
-    costs = []
-    for _ in range(60):
-        loss = score(encoder, objective, marked)
-        (loss.total / loss.count).backward()
-        optimizer.step()
-        optimizer.zero_grad()
-        costs.append(loss.total.item())
-        if costs[-1] < costs[0] / 2:
-            return
-    pytest.fail(f"from {costs[0]} to {costs[-1]}")
+    reach_half(lambda: score(encoder, objective, marked).total, encoder, objective)
 
 
 def test_saves_its_head_without_the_table():

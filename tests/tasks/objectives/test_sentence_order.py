@@ -5,7 +5,8 @@ import math
 import pytest
 import tiny
 import torch
-from halves import check_nothing_to_score, connected, halves, mark, pieces, reach_half_the_cost, score
+from halves import check_nothing_to_score, connected, halves, mark, pieces, score
+from learning import reach_half
 from torch import nn
 
 from interlingua.modalities.batch import take
@@ -95,7 +96,8 @@ def test_masked_language_modelling_reads_the_exchanged_row():
 
 def test_the_cost_halves_in_sixty_steps():
     encoder, sop = objective()
-    reach_half_the_cost(encoder, sop, mark(sop, halves()))
+    marked = mark(sop, halves())
+    reach_half(lambda: score(encoder, sop, marked).total, encoder, sop)
 
 
 def test_what_cannot_be_meant_is_refused():
