@@ -85,10 +85,7 @@ def xlm_roberta(
         recompute: Activation checkpointing (see `Transformer`).
     """
     size = _size(size, {"base": BASE, "large": LARGE})
-    embeddings = TextEmbeddings(
-        vocabulary, size.width, max_tokens, segments=1, position_offset=vocabulary.pad + 1, dropout=dropout
-    )
-    return TextTower(embeddings, _transformer(size, dropout, attention_dropout, recompute=recompute))
+    return _xlm_roberta(vocabulary, size, max_tokens, dropout, attention_dropout, recompute, prenorm=False)
 
 
 def xlm_roberta_xl(
@@ -110,11 +107,7 @@ def xlm_roberta_xl(
         recompute: Activation checkpointing (see `Transformer`).
     """
     size = _size(size, {"xl": XL, "xxl": XXL})
-    offset = vocabulary.pad + 1
-    embeddings = TextEmbeddings(
-        vocabulary, size.width, max_tokens, segments=1, position_offset=offset, norm=False, dropout=dropout
-    )
-    return TextTower(embeddings, _transformer(size, dropout, attention_dropout, norm="pre", recompute=recompute))
+    return _xlm_roberta(vocabulary, size, max_tokens, dropout, attention_dropout, recompute, prenorm=True)
 
 
 def xlm(
@@ -150,6 +143,21 @@ def _size(size: Size | str, published: Mapping[str, Size]) -> Size:
     if size not in published:
         raise ValueError(f"size is {size!r}; expected {', '.join(published)}, or width, layers and heads")
     return published[size]
+
+
+def _xlm_roberta(
+    vocabulary: Vocabulary,
+    size: Size,
+    max_tokens: int,
+    dropout: float,
+    attention_dropout: float,
+    recompute: bool,
+    prenorm: bool,
+) -> TextTower:
+    options = {"segments": 1, "position_offset": vocabulary.pad + 1, "norm": not prenorm, "dropout": dropout}
+    embeddings = TextEmbeddings(vocabulary, size.width, max_tokens, **options)
+    norm = "pre" if prenorm else "post"
+    return TextTower(embeddings, _transformer(size, dropout, attention_dropout, norm=norm, recompute=recompute))
 
 
 def _transformer(size: Size, dropout: float, attention_dropout: float, **options) -> Transformer:
