@@ -1,24 +1,21 @@
 """Data of retrieval between pictures and texts: every picture once, every text once, apart from each other."""
 
-from collections.abc import Sequence
 from functools import partial
-from typing import NamedTuple
 
 import numpy as np
-import torch
 from jaxtyping import Int64
 from lightning import LightningDataModule
 
 from ..modalities.augmentation import ImageTransform
-from ..modalities.batch import Batch, Fault, Text
+from ..modalities.batch import Fault
 from ..modalities.image import BadImageError, collate_images
-from ..modalities.text import collate_text
 from ..modalities.tokenizer import Tokenizer
 from .choice import TextChoice
 from .dealing import Batches, check_numbers
+from .evaluation_reading import Identities, Told, cut, identify, open_sources, read_texts
 from .faults import FaultTally
 from .filtering import TextRows
-from .sample import BadSampleError, Caption, Sample
+from .sample import BadSampleError
 from .shards.cache import Cache
 from .shards.fields import FieldMap
 from .shards.reader import ShardSet
@@ -71,8 +68,7 @@ class RetrievalData(LightningDataModule):
 
     def prepare_data(self) -> None:
         """Index the shards, once for all processes of a machine."""
-        for paths in self.sources.values():
-            ShardSet(paths, self.fields, cache=self.cache)
+        open_sources(self.sources, self.fields, self.cache)
 
     def setup(self, stage: str) -> None:
         """Open the shards and list all batches.
@@ -81,11 +77,8 @@ class RetrievalData(LightningDataModule):
             FileNotFoundError, ValueError: A source has no picture with a text, or the tokenizer does not know a language.
         """
         if not self.parts:
-            self.parts = [
-                part
-                for name, paths in self.sources.items()
-                for part in self._list(name, ShardSet(paths, self.fields, cache=self.cache))
-            ]
+            opened = open_sources(self.sources, self.fields, self.cache)
+            self.parts = [part for name, shards in opened.items() for part in self._list(name, shards)]
 
     def _list(self, name: str, shards: ShardSet) -> list[partial[Reading]]:
         FaultTally(f"source {name}", self.max_bad_share).add(len(shards), shards.faults)
@@ -102,21 +95,13 @@ class RetrievalData(LightningDataModule):
                 f"{len(shards)} samples, languages found: {', '.join(shards.languages) or 'none'}"
             )
         parts = [partial(read_pictures, name, shards, self.image, rows) for rows in cut(pictures, self.batch_size)]
-        for rows in texts.values():
-            parts += [
-                partial(read_texts, name, shards, self.tokenizer, self.max_tokens, part) for part in cut(rows, self.batch_size)
-            ]
-        return parts
+        read = partial(read_texts, name, shards, self.tokenizer, self.max_tokens, by_item)
+        return parts + [partial(read, part) for rows in texts.values() for part in cut(rows, self.batch_size)]
 
     def test_dataloader(self) -> Batches:
         """All batches of this process: as many as each other has, perhaps with an empty one at the end."""
         tally = FaultTally("evaluation", self.max_bad_share)
         return Batches(self.parts, self.trainer, self.workers, self.start_method, tally)
-
-
-def cut(rows: np.ndarray, size: int) -> list[np.ndarray]:
-    """Rows in parts of one size, the last with what is left."""
-    return [rows[first : first + size] for first in range(0, len(rows), size)]
 
 
 def find_pictures(shards: ShardSet) -> Int64[np.ndarray, "N"]:
@@ -163,62 +148,10 @@ def read_pictures(name: str, shards: ShardSet, transform: ImageTransform, number
             faults.append(Fault(error.kind, *shards.find(number), error.detail))
     if not items:
         return Reading(None, [], faults)
-    batch = identify(name, items, numbers[slots])
+    batch = identify(name, Identities(items, numbers[slots].tolist()))
     return Reading(batch._replace(image=collate_images(pictures, transform.size)), slots, faults)
 
 
-def read_texts(name: str, shards: ShardSet, tokenizer: Tokenizer, max_tokens: int, numbers: np.ndarray) -> Reading:
-    """One batch of texts.
-
-    Args:
-        name: Name of the source.
-        shards: Where the texts are.
-        tokenizer: What cuts them into pieces.
-        max_tokens: Longest text, start and end token included.
-        numbers: Texts `[N]`, as numbered in `ShardSet.texts`.
-    """
-    told = read_captions(shards, numbers)
-    if not told.captions:
-        return Reading(None, [], told.faults)
-    batch = identify(name, [sample.item for sample in told.samples], numbers[told.slots])
-    return Reading(batch._replace(text=collate_captions(told.captions, tokenizer, max_tokens)), told.slots, told.faults)
-
-
-class Told(NamedTuple):
-    """Texts by number, those that could be read."""
-
-    captions: list[Caption]
-    samples: list[Sample]
-    """The sample of each, without its picture."""
-    slots: list[int]
-    """Which of the numbers asked for these are, ascending."""
-    faults: list[Fault]
-
-
-def read_captions(shards: ShardSet, numbers: Int64[np.ndarray, "N"]) -> Told:
-    """Texts by their numbers in `ShardSet.texts`."""
-    start = shards.texts.start
-    owners = (np.searchsorted(start, numbers, side="right") - 1).tolist()
-    told = Told([], [], [], [])
-    for slot, (owner, place) in enumerate(zip(owners, (numbers - start[owners]).tolist(), strict=True)):
-        try:
-            sample = shards.read(owner, image=False)
-            if place >= len(sample.texts):
-                raise BadSampleError("missing text", "the texts that the index names are not there any more")
-            told.captions.append(sample.texts[place])
-            told.samples.append(sample)
-            told.slots.append(slot)
-        except BadSampleError as error:
-            told.faults.append(Fault(error.kind, *shards.find(owner), error.detail))
-    return told
-
-
-def collate_captions(captions: Sequence[Caption], tokenizer: Tokenizer, max_tokens: int) -> Text:
-    """Texts in their languages, one a row."""
-    texts, languages = [caption.text for caption in captions], [caption.language for caption in captions]
-    return collate_text(texts, languages, tokenizer, max_tokens)
-
-
-def identify(name: str, items: list[int], numbers: np.ndarray) -> Batch:
-    """A batch of nothing but identities."""
-    return Batch(name, torch.tensor(items), torch.from_numpy(numbers), torch.zeros(len(items), dtype=torch.int64))
+def by_item(told: Told) -> Identities:
+    """Texts about one item belong together; each text counts for itself."""
+    return Identities([sample.item for sample in told.samples], told.numbers)

@@ -15,7 +15,7 @@ from ..modalities.normalization import normalize
 from ..modalities.tokenizer import Tokenizer
 from .choice import TextChoice
 from .dealing import Batches, check_numbers
-from .evaluation import collate_captions, cut, identify, read_captions
+from .evaluation_reading import Identities, Told, cut, open_sources, read_texts
 from .faults import FaultTally
 from .filtering import TextRows
 from .shards.cache import Cache
@@ -88,8 +88,7 @@ class SentenceRetrievalData(LightningDataModule):
 
     def prepare_data(self) -> None:
         """Index the shards, once for all processes of a machine."""
-        for paths in self.sources.values():
-            ShardSet(paths, self.fields, cache=self.cache)
+        open_sources(self.sources, self.fields, self.cache)
 
     def setup(self, stage: str) -> None:
         """Open the shards and list all batches.
@@ -99,11 +98,8 @@ class SentenceRetrievalData(LightningDataModule):
                 does not know a language that is asked for.
         """
         if not self.parts:
-            self.parts = [
-                part
-                for name, paths in self.sources.items()
-                for part in self._list(name, ShardSet(paths, self.fields, cache=self.cache))
-            ]
+            opened = open_sources(self.sources, self.fields, self.cache)
+            self.parts = [part for name, shards in opened.items() for part in self._list(name, shards)]
 
     def _list(self, name: str, shards: ShardSet) -> list[partial[Reading]]:
         FaultTally(f"source {name}", self.max_bad_share).add(len(shards), shards.faults)
@@ -129,7 +125,7 @@ class SentenceRetrievalData(LightningDataModule):
                 log.warning("source %s: left out, as they %s: %s", name, why, ", ".join(codes))
         texts = {code: pairs[:, 0] for code, pairs in kept.items()}
         texts[self.pivot] = np.unique(np.concatenate([pairs[:, 1] for pairs in kept.values()]))
-        read = partial(read_sentences, name, shards, self.tokenizer, self.max_tokens)
+        read = partial(read_texts, name, shards, self.tokenizer, self.max_tokens, by_reading)
         return [partial(read, part) for code in sorted(texts) for part in cut(texts[code], self.batch_size)]
 
     def test_dataloader(self) -> Batches:
@@ -177,22 +173,9 @@ def draw(pairs: Int64[np.ndarray, "N 2"], limit: int | None, seed: int) -> Int64
     return pairs[np.sort(np.argsort(lots, kind="stable")[:limit])]
 
 
-def read_sentences(name: str, shards: ShardSet, tokenizer: Tokenizer, max_tokens: int, numbers: np.ndarray) -> Reading:
-    """One batch of sentences.
-
-    Args:
-        name: Name of the source.
-        shards: Where the texts are.
-        tokenizer: What cuts them into pieces.
-        max_tokens: Longest text, start and end token included.
-        numbers: Texts `[N]`, as numbered in `ShardSet.texts`.
-    """
-    told = read_captions(shards, numbers)
-    if not told.captions:
-        return Reading(None, [], told.faults)
-    samples = np.searchsorted(shards.texts.start, numbers[told.slots], side="right") - 1
-    batch = identify(name, [reads_as(caption.text) for caption in told.captions], samples)
-    return Reading(batch._replace(text=collate_captions(told.captions, tokenizer, max_tokens)), told.slots, told.faults)
+def by_reading(told: Told) -> Identities:
+    """Texts that read alike are the same; translations are one sample."""
+    return Identities([reads_as(caption.text) for caption in told.captions], told.owners)
 
 
 def reads_as(text: str) -> int:
