@@ -131,7 +131,7 @@ class Batch(NamedTuple):
     """How many times the source had been read through when this sample was drawn."""
     text: Text | None = None
     translation: Text | None = None
-    """A second text of the sample: a translation, or another caption."""
+    """A second text of the sample: a translation, another caption, or the sentences that follow the text."""
     image: Image | None = None
     regions: Regions | None = None
     audio: Audio | None = None
