@@ -85,7 +85,7 @@ def xlm_roberta(
         recompute: Activation checkpointing (see `Transformer`).
     """
     size = _size(size, {"base": BASE, "large": LARGE})
-    return _xlm_roberta(vocabulary, size, max_tokens, dropout, attention_dropout, recompute, prenorm=False)
+    return _xlm_roberta(vocabulary, size, max_tokens, dropout, attention_dropout, "post", recompute)
 
 
 def xlm_roberta_xl(
@@ -107,7 +107,7 @@ def xlm_roberta_xl(
         recompute: Activation checkpointing (see `Transformer`).
     """
     size = _size(size, {"xl": XL, "xxl": XXL})
-    return _xlm_roberta(vocabulary, size, max_tokens, dropout, attention_dropout, recompute, prenorm=True)
+    return _xlm_roberta(vocabulary, size, max_tokens, dropout, attention_dropout, "pre", recompute)
 
 
 def xlm(
@@ -146,17 +146,10 @@ def _size(size: Size | str, published: Mapping[str, Size]) -> Size:
 
 
 def _xlm_roberta(
-    vocabulary: Vocabulary,
-    size: Size,
-    max_tokens: int,
-    dropout: float,
-    attention_dropout: float,
-    recompute: bool,
-    prenorm: bool,
+    vocabulary: Vocabulary, size: Size, max_tokens: int, dropout: float, attention_dropout: float, norm: str, recompute: bool
 ) -> TextTower:
-    options = {"segments": 1, "position_offset": vocabulary.pad + 1, "norm": not prenorm, "dropout": dropout}
+    options = {"segments": 1, "position_offset": vocabulary.pad + 1, "norm": norm == "post", "dropout": dropout}
     embeddings = TextEmbeddings(vocabulary, size.width, max_tokens, **options)
-    norm = "pre" if prenorm else "post"
     return TextTower(embeddings, _transformer(size, dropout, attention_dropout, norm=norm, recompute=recompute))
 
 
