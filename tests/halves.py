@@ -1,7 +1,11 @@
 """Pairs of sentences for objectives of their order, and what the tests of all of them do."""
 
+import math
+
+import pytest
 import tiny
 import torch
+from torch import nn
 
 from interlingua.modalities.batch import Batch, Text
 
@@ -33,6 +37,15 @@ def pieces(text: Text, row: int, half: int | None = None) -> list[int]:
     """Pieces of a text, or of a half of it, without control tokens."""
     there = text.present[row] & (text.word[row] >= 0)
     return text.tokens[row][there if half is None else there & (text.segment[row] == half)].tolist()
+
+
+def check_ignorance(encoder, objective) -> None:
+    """A head that knows nothing costs the logarithm of two a pair."""
+    nn.init.zeros_(objective.pair_head.head.weight)
+    marked = mark(objective, halves())
+    loss = score(encoder, objective, marked)
+    assert loss.count == objective.count(marked) == len(LENGTHS)
+    assert loss.total.item() / len(LENGTHS) == pytest.approx(math.log(2), rel=1e-6)
 
 
 def check_nothing_to_score(encoder, objective, marked) -> None:

@@ -4,10 +4,9 @@ import json
 
 import numpy as np
 import pytest
-import test_training_data
 import torch
+from recording import train
 from small_shards import as_rank
-from test_training_data import train
 from trained import small_tokenizer
 
 from interlingua.datamodules.choice import TextChoice
@@ -100,20 +99,15 @@ def test_running_out_ends_training_in_the_same_step_on_every_rank(uneven, data, 
 
 
 @pytest.mark.parametrize("kind", ["rows", "tokens"])
-def test_training_to_the_last_step_that_a_cap_allows_ends_well(tmp_path, uneven, data, kind, monkeypatch):
+def test_training_to_the_last_step_that_a_cap_allows_ends_well(tmp_path, uneven, data, kind):
     """What loaders ask for beyond it, and what a checkpoint or report says there, is no error."""
-
-    def module(paths, data, **options):
-        return Shards({"texts": source(paths, sampling=Sampling(0.3, max_epochs=0.3), **STEPS[kind])}, tokenizer, 64, workers=0)
-
-    tokenizer = small_tokenizer(data).path
-    monkeypatch.setattr(test_training_data, "module", module)
+    sources = {"texts": source(uneven, sampling=Sampling(0.3, max_epochs=0.3), **STEPS[kind])}
     most = most_steps(reader(uneven, data, sampling=Sampling(0.3, max_epochs=0.3), **STEPS[kind]))
-    seen, checkpoint = train(tmp_path, uneven, data, most)
+    seen, checkpoint = train(tmp_path, Shards(sources, small_tokenizer(data).path, 64, workers=0), most)
     assert len(seen) == most
     assert all(step.batches for step in seen)
     assert checkpoint.exists()
-    report = opened(module(uneven, data).sources, data, most).report()
+    report = opened(sources, data, most).report()
     assert report["data/texts/share/en"] == pytest.approx(450 / 465, abs=0.02)
 
 

@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
+from recording import check_resumption
 from small_documents import pages, write_documents
-from small_shards import as_rank, equal, record, write_tar
-from test_training_data import train
+from small_shards import as_rank, record, write_tar
 from trained import small_tokenizer
 
 from interlingua.datamodules.choice import TextChoice, TranslationChoice
@@ -199,13 +199,8 @@ def module(paths, data, workers=0, following=2, **options):
 
 
 @pytest.mark.parametrize("workers", [0, 1])
-def test_a_resumed_run_goes_on_as_if_it_had_not_stopped(tmp_path, documents, data, workers, monkeypatch):
-    monkeypatch.setattr("test_training_data.module", lambda paths, data, **options: module(paths, data, **options))
-    uninterrupted, _ = train(tmp_path, documents, data, 8)
-    first, checkpoint = train(tmp_path, documents, data, 3, workers=workers)
-    second, checkpoint = train(tmp_path, documents, data, 5, checkpoint)
-    third, _ = train(tmp_path, documents, data, 8, checkpoint, workers=workers)
-    assert equal(tuple(first + second + third), tuple(uninterrupted))
+def test_a_resumed_run_goes_on_as_if_it_had_not_stopped(tmp_path, documents, data, workers):
+    check_resumption(tmp_path, lambda count: module(documents, data, count), (3, 5, 8), (workers, 0, workers))
 
 
 def test_another_number_of_sentences_is_another_order(documents, data):

@@ -9,8 +9,8 @@ from itertools import islice
 import numpy as np
 import pytest
 import torch
+from recording import check_resumption, samples
 from small_shards import as_rank, equal, record, write_tar
-from test_training_data import samples, train
 from trained import small_tokenizer
 
 from interlingua.datamodules.choice import TextChoice, TranslationChoice
@@ -250,16 +250,9 @@ def test_a_step_reads_one_source_of_a_mixture_and_all_others(parallel, data):
 
 
 @pytest.mark.parametrize("workers", [0, 2])
-def test_a_resumed_run_goes_on_in_buckets_rows_and_mixtures_as_if_it_had_not_stopped(
-    tmp_path, parallel, data, workers, monkeypatch
-):
-    monkeypatch.setattr("test_training_data.module", lambda paths, data, **options: module(paths, data, **options))
-    uninterrupted, _ = train(tmp_path, parallel, data, 9)
-    first, checkpoint = train(tmp_path, parallel, data, 4, workers=workers)
-    second, checkpoint = train(tmp_path, parallel, data, 6, checkpoint)
-    third, _ = train(tmp_path, parallel, data, 9, checkpoint, workers=workers)
-    assert equal(tuple(first + second + third), tuple(uninterrupted))
-    assert len({number for name in ("buckets", "packed") for number in samples(uninterrupted, name)}) > 50
+def test_a_resumed_run_goes_on_in_buckets_rows_and_mixtures_as_if_it_had_not_stopped(tmp_path, parallel, data, workers):
+    seen = check_resumption(tmp_path, lambda count: module(parallel, data, count), (4, 6, 9), (workers, 0, workers))
+    assert len({number for name in ("buckets", "packed") for number in samples(seen, name)}) > 50
 
 
 def test_resuming_jumps(parallel, data, monkeypatch):

@@ -3,9 +3,8 @@
 import pickle
 from collections import Counter
 
-import lightning
 import pytest
-import torch
+from recording import Validated, check_resumption, samples, train
 from small_shards import LANGUAGES, as_rank, equal, picture, record, write_shards, write_tar
 from trained import small_tokenizer
 
@@ -40,10 +39,6 @@ def steps(paths, data, count, rank=0, world=1, first=0, **options):
     opened = as_rank(module(paths, data, **options), rank, world, first)
     opened.setup("fit")
     return [step for step, _ in zip(opened.train_dataloader(), range(count), strict=False)]
-
-
-def samples(some, source="pictures"):
-    return [n for step in some for batch in step.batches if batch.source == source for n in batch.sample.tolist()]
 
 
 @pytest.mark.parametrize(("counts", "world"), [((1, 1, 1), 4), ((10, 10, 3), 2)])
@@ -90,63 +85,10 @@ def test_a_batch_that_ranks_cannot_share_is_refused_at_start(folder, data):
         steps(folder, data, 1, world=3)
 
 
-class Recorder(lightning.LightningModule):
-    """Trains one number and notes what it trained on."""
-
-    def __init__(self):
-        super().__init__()
-        self.automatic_optimization = False
-        self.weight = torch.nn.Parameter(torch.zeros(()))
-        self.seen: list = []
-        self.validated: list = []
-
-    def configure_optimizers(self):
-        return torch.optim.SGD(self.parameters(), 0.1)
-
-    def training_step(self, step, index):
-        assert step.number == self.global_step
-        self.seen.append(step)
-        self.manual_backward(self.weight * 1.0)
-        self.optimizers().step()
-
-
-class Validated(Recorder):
-    """Notes what it was validated on, too."""
-
-    def validation_step(self, batch, index):
-        self.validated.append(batch)
-
-
-def train(folder, paths, data, until, resume=None, recorder=None, **options):
-    recorder = recorder or Recorder()
-    trainer = lightning.Trainer(
-        accelerator="cpu",
-        max_epochs=-1,
-        max_steps=until,
-        logger=False,
-        enable_checkpointing=False,
-        enable_progress_bar=False,
-        enable_model_summary=False,
-        default_root_dir=folder,
-        use_distributed_sampler=False,
-        val_check_interval=2,
-        check_val_every_n_epoch=None,
-        num_sanity_val_steps=0,
-    )
-    trainer.fit(recorder, module(paths, data, **options), ckpt_path=resume, weights_only=True)
-    trainer.save_checkpoint(folder / f"{until}.ckpt")
-    return recorder.seen, folder / f"{until}.ckpt"
-
-
 def test_a_resumed_run_trains_on_what_the_uninterrupted_one_does(tmp_path, hundred, data):
     """Pitfall D10: 120 numbered samples, batch 4, stopped after step 25 and again after 28, with other workers."""
-    uninterrupted, _ = train(tmp_path, hundred, data, 32)
-    assert sorted(samples(uninterrupted[:30])) == list(range(120))
-    first, checkpoint = train(tmp_path, hundred, data, 25, workers=2)
-    second, checkpoint = train(tmp_path, hundred, data, 28, checkpoint, workers=1)
-    third, _ = train(tmp_path, hundred, data, 32, checkpoint)
-    assert [len(part) for part in (first, second, third)] == [25, 3, 4]
-    assert equal(tuple(first + second + third), tuple(uninterrupted))
+    seen = check_resumption(tmp_path, lambda workers: module(hundred, data, workers=workers), (25, 28, 32), (2, 1, 0))
+    assert sorted(samples(seen[:30])) == list(range(120))
 
 
 def test_other_data_than_the_checkpoint_s_are_refused_with_both_numbers(hundred, folder, data):
@@ -198,7 +140,7 @@ def test_validation_reads_each_sample_of_each_language_once_over_all_ranks(folde
 
 def test_validation_within_training_is_the_same_each_time(tmp_path, folder, data):
     recorder = Validated()
-    train(tmp_path, folder, data, 4, recorder=recorder, validation=True)
+    train(tmp_path, module(folder, data, validation=True), 4, recorder=recorder)
     half = len(recorder.validated) // 2
     (alone,) = validated(folder, data)
     assert equal(tuple(recorder.validated[:half]), tuple(alone))

@@ -3,10 +3,10 @@
 import json
 from pathlib import Path
 
-import lightning
 import pytest
 import torch
 import torch.multiprocessing as multiprocessing
+from quiet import quiet_trainer
 from torch import nn
 
 from interlingua.modalities.batch import Batch, Image, Text, number_positions, take
@@ -111,17 +111,7 @@ def evaluate(
 ) -> list:
     torch.manual_seed(0)
     module = Retrieval(encoder or MeanColor(), tokenizer, output=str(folder), data="small/novel")
-    trainer = lightning.Trainer(
-        accelerator="cpu",
-        devices=devices,
-        strategy=strategy,
-        logger=False,
-        enable_progress_bar=False,
-        enable_model_summary=False,
-        default_root_dir=folder,
-        use_distributed_sampler=False,
-        barebones=False,
-    )
+    trainer = quiet_trainer(folder, devices=devices, strategy=strategy)
     trainer.test(module, Loader(batches), verbose=False)
     return read_results(folder / "results.json") if trainer.is_global_zero else []
 
@@ -218,9 +208,8 @@ def test_broken_vectors_name_their_samples(tmp_path, tokenizer):
     batches = everything()[:4]
     module = Retrieval(MeanColor(), tokenizer, output=str(tmp_path))
     torch.nn.init.constant_(module.encoder.table.weight, torch.nan)
-    trainer = lightning.Trainer(accelerator="cpu", logger=False, enable_progress_bar=False, enable_model_summary=False)
     with pytest.raises(ValueError, match=r"vectors of 63 of 63 texts are not finite \(small/validation sample 0"):
-        trainer.test(module, Loader(batches), verbose=False)
+        quiet_trainer(tmp_path).test(module, Loader(batches), verbose=False)
 
 
 def test_collapsed_encoder_scores_chance(tmp_path, tokenizer):

@@ -1,10 +1,10 @@
 """Sentence retrieval as it is run: the same figures whatever the batches, the padding and the number of processes."""
 
-import lightning
 import pytest
 import tiny
 import torch
 from lightning import LightningDataModule
+from quiet import quiet_trainer
 from ranks import run_on_ranks
 from torch.nn import functional as F
 from trained import small_tokenizer
@@ -65,16 +65,7 @@ def tower(kind="tower"):
 
 def evaluate(data, folder, batches, encoder=None, strategy="auto", devices=1, told=None, **options) -> dict:
     module = SentenceRetrieval(encoder or tower(), small_tokenizer(data).path, output=str(folder), **options)
-    trainer = lightning.Trainer(
-        accelerator="cpu",
-        devices=devices,
-        strategy=strategy,
-        logger=False,
-        enable_progress_bar=False,
-        enable_model_summary=False,
-        default_root_dir=folder,
-        use_distributed_sampler=False,
-    )
+    trainer = quiet_trainer(folder, devices=devices, strategy=strategy)
     trainer.test(module, datamodule=told or Told(batches), verbose=False)
     return {record.key: record for record in read_results(folder / "results.json")} if trainer.is_global_zero else {}
 

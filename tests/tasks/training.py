@@ -3,6 +3,7 @@
 import lightning
 import tiny
 import torch
+from quiet import quiet_trainer
 from torch.utils.data import DataLoader, Dataset
 
 from interlingua.modalities.batch import Batch, Step, take
@@ -64,16 +65,7 @@ def module(dropout=0.0, objectives=None, passes=None, steps=10, **optimization) 
 
 
 def trainer(steps, folder=None, **options) -> lightning.Trainer:
-    defaults = {"logger": False, "enable_checkpointing": False, "enable_progress_bar": False, "enable_model_summary": False}
-    return lightning.Trainer(
-        max_epochs=-1,
-        max_steps=steps,
-        accelerator="cpu",
-        default_root_dir=folder,
-        use_distributed_sampler=False,
-        log_every_n_steps=1,
-        **{**defaults, **options},
-    )
+    return quiet_trainer(folder, **{"max_epochs": -1, "max_steps": steps, "log_every_n_steps": 1, **options})
 
 
 def loader(steps: Dataset) -> DataLoader:
