@@ -1,64 +1,26 @@
-"""XLM-R's, BERT's and XLM's tokenizers against transformers' on real sentences; pitfalls T04, T05, T07; words; golden ids."""
+"""XLM-R's, BERT's and XLM's tokenizers against transformers' on real sentences; pitfalls T04, T05, T07; golden ids."""
 
-import json
 import os
-import pickle
-import shutil
-from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 import pytest
-from published import HOSTILE, LITERALS, XLM_LANGUAGES, checkpoints, of_xlm, sentences
+from imported import FAMILIES, Published, import_all, of_data, rows
+from published import HOSTILE, LITERALS, of_xlm
 
-from interlingua.datamodules.align.words import split_words
-from interlingua.modalities.cutters.bert import BERTCutter
-from interlingua.modalities.cutters.moses import SEGMENTED, MosesWords
-from interlingua.modalities.cutters.xlm import SPECIAL, XLMCutter
-from interlingua.modalities.normalization import mend_surrogates, normalize
+from interlingua.modalities.cutters.moses import SEGMENTED
+from interlingua.modalities.normalization import mend_surrogates
 from interlingua.modalities.text import collate_text
-from interlingua.modalities.tokenizer import Tokenizer
 from interlingua.modalities.tokenizer_import import import_tokenizer
 from interlingua.modalities.vocabulary import Vocabulary, shake_hands
-from interlingua.modalities.words import SPACE, is_unspaced
-
-FAMILIES = ("xlm-roberta", "bert", "uncased", "xlm")
-
-
-class Published(NamedTuple):
-    """A checkpoint's files, and the tokenizer imported from them."""
-
-    folder: Path
-    tokenizer: Tokenizer
 
 
 @pytest.fixture(scope="module")
-def published(data, tmp_path_factory) -> dict[str, Published]:
-    folder = tmp_path_factory.mktemp("published")
-    languages = sorted({code for code, _ in sentences(data)})
-    folders = {name: checkpoints(data) / name for name in ("xlm-roberta", "bert", "uncased")}
-    folders["xlm"] = checkpoints(data) / "xlm" / "hf"
-    found = {}
-    for name, files in folders.items():
-        family = "bert" if name == "uncased" else name
-        codes = None if family == "xlm" else languages
-        ours = import_tokenizer(files, family, folder / "ours" / f"{name}.json", codes, report=lambda line: None)
-        found[name] = Published(files, ours)
-    return found
-
-
-def rows(tokenizer: Tokenizer, texts: list[str], languages: list[str] | None = None) -> list[list[int]]:
-    """Ids of each text."""
-    pieces = tokenizer.encode(texts, languages)
-    return [part.tolist() for part in np.split(pieces.ids, np.cumsum(pieces.counts)[:-1])]
+def published(data) -> dict[str, Published]:
+    return import_all(data)
 
 
 def theirs(tokenizer, texts: list[str]) -> list[list[int]]:
     return [tokenizer(text, add_special_tokens=False)["input_ids"] for text in texts]
-
-
-def of_data(data: Path) -> list[str]:
-    return [text for _, text in sentences(data)]
 
 
 def test_xlm_roberta_shifts_ids_by_one(published, data):
@@ -146,50 +108,6 @@ def test_xlm_equals_hugging_face(published, data, tmp_path):
     assert original.hash != tokenizer.hash
 
 
-def test_xlm_reads_its_own_files_as_hugging_face_s(published, tmp_path):
-    folder, tokenizer = published["xlm"]
-    options = {"languages": XLM_LANGUAGES, "report": lambda line: None}
-    own = import_tokenizer(folder.parent, "xlm", tmp_path / "own.json", **options)
-    assert own.hash == tokenizer.hash
-    assert import_tokenizer(folder.parent / "codes_small", "xlm", tmp_path / "two.json", **options).hash == tokenizer.hash
-    assert own.languages == tokenizer.languages == XLM_LANGUAGES  # the order of lang2id, not of the file
-
-
-def test_words_of_moses_by_hand():
-    moses = MosesWords(True, False, "hand")
-    assert moses.split("L'\u00e9cole, c\u2019est  (bien)\u2026", "fr") == (
-        ["l'", "ecole", ",", "c'", "est", "(", "bien", ")", "..."],
-        [0, 0, 0, 1, 1, 2, 2, 2, 2],
-    )
-    assert moses.split("L'\u00e9cole", "en")[0] == ["l", "'ecole"]
-    assert moses.split("\u0218i \u0103\u0219ti", "ro")[0] == ["si", "asti"]
-    # Other programs must have put spaces between these.
-    for code in SEGMENTED:
-        assert moses.split("\u4f60\u597d \u4e16\u754c\u3002", code) == (["\u4f60\u597d", "\u4e16\u754c."], [0, 1])
-    assert moses.split("a\u200cb\x07c", "en")[0] == ["a", "b", "c"]
-    assert MosesWords(False, True, "hand").split("A\u200cb\x07c", "en")[0] == ["Abc"]
-
-
-def test_tokenizer_json_alone_is_enough(published, data, tmp_path):
-    """What transformers 5 saves of a checkpoint."""
-    from transformers import BertTokenizer, XLMRobertaTokenizer
-
-    texts = of_data(data)[::3] + HOSTILE
-    for name, family, kind in (
-        ("xlm-roberta", "xlm-roberta", XLMRobertaTokenizer),
-        ("bert", "bert", BertTokenizer),
-        ("uncased", "bert", BertTokenizer),
-    ):
-        folder, tokenizer = published[name]
-        kind.from_pretrained(str(folder)).save_pretrained(str(tmp_path / name))
-        assert not (tmp_path / name / "vocab.txt").exists()
-        again = import_tokenizer(tmp_path / name, family, tmp_path / f"{name}.json", ["en"], report=lambda line: None)
-        assert again.vocabulary == tokenizer.vocabulary
-        assert rows(again, texts) == rows(tokenizer, texts)
-        with pytest.raises(ValueError, match=r"is Hugging Face's; take it over first: `interlingua tokenizer import"):
-            Tokenizer(tmp_path / name / "tokenizer.json")
-
-
 @pytest.mark.parametrize("name", FAMILIES)
 def test_literal_control_tokens_stay_text(published, name):
     """Unlike Hugging Face's tokenizers of BERT and XLM-R, which read them as the tokens."""
@@ -240,164 +158,6 @@ def test_empty_texts_are_absent_rows(published, name):
     assert tokenizer.encode([]).ids.shape == tokenizer.encode(["", ""]).ids.shape == (0,)
     ends = tokenizer.vocabulary.start, tokenizer.vocabulary.end
     assert (int(text.tokens[3, 0]), int(text.tokens[3, -1])) == ends
-
-
-@pytest.mark.parametrize("name", FAMILIES)
-def test_words_are_those_of_our_own_tokenizers(published, data, name):
-    """`##`, `@@` and `</w>` pieces belong to their word, punctuation to the word before it."""
-    tokenizer = published[name].tokenizer
-    pairs = [
-        (code, tokenizer.normalize(text, code)) for code, text in (of_xlm(data) if name == "xlm" else sentences(data)[::3])
-    ]
-    texts = [text for _, text in pairs]
-    unspaced = {character for character in set("".join(texts)) if is_unspaced(character)}
-    pieces = tokenizer.encode(texts, [code for code, _ in pairs])
-    bodies = [plain(piece) for piece in tokenizer.pieces(pieces.ids.tolist())]
-    compared = longer = 0
-    for text, expected, end, count in zip(texts, split_words(texts), np.cumsum(pieces.counts), pieces.counts, strict=True):
-        ids, words = pieces.ids[end - count : end], pieces.words[end - count : end]
-        assert words[0] == 0
-        assert set(np.diff(words).tolist()) <= {0, 1}
-        if tokenizer.vocabulary.unknown in ids or unspaced & set(text) or normalize(text) != text:
-            continue  # what an unknown piece stands for is not told; in unspaced scripts, pieces are words
-        if name == "xlm-roberta" and expected != text.split():
-            continue  # a piece may reach across punctuation
-        found = [""] * (words[-1] + 1)
-        for word, body in zip(words.tolist(), bodies[end - count : end], strict=True):
-            found[word] += body
-        assert found == expected, text
-        compared += 1
-        longer += int((np.bincount(words) > 1).sum())
-    assert compared > 60
-    assert longer > 3 * compared  # words of several pieces
-
-
-def plain(piece: str) -> str:
-    """A piece without what marks its place in a word."""
-    return piece.replace(SPACE, "").removeprefix("##").removesuffix("</w>")
-
-
-def words_of(cutter, text: str) -> list[str]:
-    """The pieces of each word, with a blank between them."""
-    cut = cutter.cut([text], ["en"])
-    words = cutter.find_words(cut.ids, cut.counts, cut.opens).tolist()
-    pieces = [plain(piece) for piece in cutter.pieces(cut.ids.tolist())]
-    return [" ".join(piece for piece, at in zip(pieces, words, strict=True) if at == word) for word in range(words[-1] + 1)]
-
-
-def test_words_of_word_pieces_by_hand():
-    names = [
-        "[PAD]",
-        "[UNK]",
-        "[CLS]",
-        "[SEP]",
-        "[MASK]",
-        "don",
-        "'",
-        "t",
-        "(",
-        "stop",
-        ")",
-        "dog",
-        "##s",
-        ".",
-        "Das",
-        "日",
-        "本",
-        "。",
-        "En",
-        "##de",
-    ]
-    cutter = BERTCutter("\n".join(names).encode(), "hand", False, False, True)
-    assert words_of(cutter, "don't (stop) dogs.") == ["don ' t", "(", "stop )", "dog s ."]
-    assert words_of(cutter, "Das\u65e5\u672c\u3002Ende dog.dogs") == [
-        "Das",
-        "\u65e5",
-        "\u672c \u3002",
-        "En de",
-        "dog .",
-        "dog s",
-    ]
-    assert words_of(cutter, "cat's dog") == ["[UNK] ' [UNK]", "dog"]
-    plainly = BERTCutter("\n".join(names).encode(), "hand", False, False, False)
-    assert words_of(plainly, "\u65e5\u672c dog") == ["[UNK]", "dog"]
-
-
-def test_words_of_byte_pair_codes_by_hand():
-    names = [
-        "d",
-        "on",
-        "o",
-        "n</w>",
-        "don</w>",
-        "'t</w>",
-        "dog</w>",
-        "s</w>",
-        ".</w>",
-        ",</w>",
-        "mr.</w>",
-        "st",
-        "op</w>",
-        "-",
-        "x",
-    ]
-    merges = ["o n", "o p</w>", "d o", "do n</w>", "' t</w>", "d o", "do g</w>", "s t", ". </w>", "m r", "mr .</w>"]
-    ids = {piece: number for number, piece in enumerate([*SPECIAL, *names])}
-    cutter = XLMCutter(json.dumps(ids).encode(), "\n".join(merges).encode(), "hand", True, "xlm_original")
-    assert words_of(cutter, "Don't stop, Mr. dog.") == ["don 't", "st op ,", "mr.", "dog ."]
-    assert words_of(cutter, "st\u00f3p zz") == ["st op", "<unk> <unk>"]
-    assert cutter.decode(cutter.cut(["Don't stop!"]).ids.tolist()) == "don 't st op <unk>".replace("st op", "stop")
-    # `do` comes about on the way alone and has no row: where it stays, it is unknown.
-    assert cutter.pieces(cutter.cut(["dox"]).ids.tolist()) == ["<unk>", "<unk>"]
-
-
-@pytest.mark.parametrize("name", FAMILIES)
-def test_pickle_needs_no_files_and_copies_may_be_moved(published, data, name, tmp_path):
-    before = published[name].tokenizer
-    place = Path(before.path).parent
-    for file in place.glob(f"{name}.*"):
-        shutil.copy(file, tmp_path / file.name.replace(name, "moved.twice"))
-    moved = Tokenizer(tmp_path / "moved.twice.json")
-    packed = pickle.dumps(moved)
-    for file in tmp_path.iterdir():
-        file.unlink()
-    after = pickle.loads(packed)
-    assert (after.hash, after.languages, after.vocabulary) == (before.hash, before.languages, before.vocabulary)
-    texts = [text for _, text in of_xlm(data)[::20]]
-    assert rows(after, texts) == rows(before, texts)
-    assert not after.byte_pieces.any()
-    assert (after.has_piece("a"), after.has_piece("\U00010348")) == (True, False)
-
-
-def test_the_hash_covers_all_that_decides_ids(published, tmp_path):
-    def imported(source: Path, family: str, **options) -> str:
-        options = {"languages": ["en", "de"], "report": lambda line: None, "force": True} | options
-        return import_tokenizer(source, family, tmp_path / "some.json", **options).hash
-
-    bert, xlm = published["bert"].folder, published["xlm"].folder
-    lines = (bert / "vocab.txt").read_text(encoding="utf-8")
-    changed = tmp_path / "vocab.txt"
-    changed.write_text(lines.replace("[unused7]", "[unused777]"), encoding="utf-8")
-    hashes = [
-        imported(bert, "bert"),
-        imported(bert, "bert", languages=["de", "en"]),
-        imported(bert, "bert", lower_case=True),
-        imported(changed, "bert", lower_case=False),
-        imported(xlm, "xlm", languages=None),
-        imported(xlm, "xlm", languages=None, lower_case=False),
-        imported(xlm, "xlm", languages=None, preset="xlm_hf"),
-    ]
-    assert len(set(hashes)) == len(hashes)
-    assert imported(bert, "bert") == hashes[0]
-
-
-@pytest.mark.parametrize(
-    ("name", "module", "extra"), [("bert", "tokenizers", "bert"), ("xlm", "tokenizers", "bert"), ("xlm", "sacremoses", "xlm")]
-)
-def test_what_is_not_installed_is_told_with_the_command(published, monkeypatch, name, module, extra):
-    monkeypatch.setitem(__import__("sys").modules, module, None)
-    with pytest.raises(ImportError, match=rf"needs {module}: pip install interlingua\[{extra}\]"):
-        Tokenizer(published[name].tokenizer.path)
 
 
 @pytest.mark.skipif(
