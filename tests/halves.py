@@ -7,7 +7,7 @@ import tiny
 import torch
 from torch import nn
 
-from interlingua.modalities.batch import Batch, Text
+from interlingua.modalities.batch import Batch, Text, take
 
 LENGTHS, OTHERS = (7, 5, 9, 4, 6, 8), (5, 6, 4, 8, 7, 5)
 
@@ -16,6 +16,10 @@ def halves(lengths=LENGTHS, others=OTHERS, items=None, left=False, padded=None, 
     """Random first and second halves, each row with draws of its own."""
     texts = [tiny.text(own, padded, left, seed, **options) for seed, own in ((1, lengths), (2, others))]
     return tiny.batch(lengths, items, source)._replace(text=texts[0], translation=texts[1])
+
+
+NOTHING = {"none": halves([0, 0], [0, 0]), "one": halves([5, 0], [0, 4]), "no row": take(halves(), torch.arange(0))}
+"""Batches without a pair."""
 
 
 def connected(objective, encoder=None):

@@ -3,7 +3,7 @@
 import pytest
 import tiny
 import torch
-from halves import check_ignorance, check_nothing_to_score, connected, halves, mark, pieces, score
+from halves import NOTHING, check_ignorance, check_nothing_to_score, connected, halves, mark, pieces, score
 from learning import reach_half
 from torch import nn
 
@@ -72,9 +72,7 @@ def test_rows_that_lack_a_half_are_read_alone_and_not_counted():
     assert score(encoder, sop, marked).count == sop.count(marked) == 1
 
 
-@pytest.mark.parametrize(
-    "batch", [halves([0, 0], [0, 0]), halves([5, 0], [0, 4]), take(halves(), torch.arange(0))], ids=["none", "one", "no row"]
-)
+@pytest.mark.parametrize("batch", NOTHING.values(), ids=NOTHING)
 def test_nothing_to_score_costs_exactly_nothing(batch):
     encoder, sop = objective()
     check_nothing_to_score(encoder, sop, mark(sop, batch))
