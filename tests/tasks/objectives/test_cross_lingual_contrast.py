@@ -107,9 +107,18 @@ def test_the_states_are_those_of_the_first_token_after_the_layer():
     assert (states.query - objective.projection(encoder(marked).text[:, 0])).abs().max() > 1e-3
 
 
+def test_a_sentence_may_be_the_mean_of_its_tokens():
+    encoder, objective = connected(mixup=False, layer=1, pooling="mean")
+    marked = objective.mark(pairs())
+    read, present = encoder(marked, keep=(1,)).layers[1].text, marked.text.present
+    means = torch.stack([states[there].mean(0) for states, there in zip(read, present, strict=True)])
+    torch.testing.assert_close(objective.read(encoder, marked).query, objective.projection(means))
+
+
+@pytest.mark.parametrize("pooling", ["first", "mean"])
 @pytest.mark.parametrize("mixup", [True, False])
-def test_padding_and_batch_mates_change_nothing(mixup):
-    encoder, objective = connected(mixup=mixup, rate=0.3)
+def test_padding_and_batch_mates_change_nothing(mixup, pooling):
+    encoder, objective = connected(mixup=mixup, rate=0.3, pooling=pooling)
     batch = pairs()
     right, left = (objective.read(encoder, objective.mark(pairs(left=side))) for side in (False, True))
     for one, other in zip(right, left, strict=True):
