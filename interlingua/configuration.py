@@ -85,6 +85,16 @@ def merge(base: Any, update: Any) -> Any:
     return merged
 
 
+def differences(before: Any, after: Any, address: str = "") -> Iterator[tuple[str, Any, Any]]:
+    """Addresses at which two mappings differ, with both values; None where one of them says nothing."""
+    if isinstance(before, dict) and isinstance(after, dict):
+        for key in dict.fromkeys([*before, *after]):
+            inner = address if key == "init_args" else f"{address}.{key}".lstrip(".")
+            yield from differences(before.get(key), after.get(key), inner)
+    elif before != after:
+        yield address, before, after
+
+
 def assign(configuration: dict[str, Any], address: str, value: Any) -> None:
     """Change one value in place, by the rules at the top of this file.
 

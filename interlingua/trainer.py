@@ -12,12 +12,13 @@ from lightning.pytorch import LightningDataModule, LightningModule, Trainer
 from lightning.pytorch.callbacks import Checkpoint, ProgressBar
 from lightning.pytorch.cli import ArgsType, LightningArgumentParser, LightningCLI
 from lightning.pytorch.loggers import CSVLogger, TensorBoardLogger
+from lightning.pytorch.utilities import rank_zero_info
 from lightning.pytorch.utilities.exceptions import MisconfigurationException
 
 from .callbacks import KeepConfiguration, LogEnds, WatchObjectives, keep_last
 from .checking import REPLACED, accepted, agree, build, check_class, check_keys, check_trainer, condense, import_class, link
-from .checkpoints import without_start
-from .configuration import ConfigurationError
+from .checkpoints import CONFIGURATION, read_checkpoint, without_start
+from .configuration import ConfigurationError, differences
 from .interruption import Interruption
 from .joints import check_joints
 from .progress import StepBar, TellSize
@@ -26,6 +27,9 @@ from .report import ReportData
 
 KEPT = ("seed_everything", "trainer", "model", "data")
 """What of a configuration belongs to the run; the rest (`ckpt_path`...) belongs to one call."""
+
+NOT_OF_THE_RUN = ("model.initial", "model.tokenizer")
+"""Files of a model that may have moved since a run started."""
 
 COUNTED = ("vocabulary_size", "answers")
 """Numbers that only the built data knows; a model that takes them is given them, and they are saved with it."""
@@ -136,6 +140,8 @@ class Command(LightningCLI):
         with one_line("model"):
             self.model = build(LightningModule, node)
         check_joints(self.command, self.model, self.datamodule)
+        if self.command == "fit" and config.ckpt_path is not None:
+            tell_changes(config.ckpt_path, self.kept)
         with one_line("trainer"):
             rest = Namespace(**{key: value for key, value in vars(config).items() if key not in ("model", "data")})
             self.config_init = Namespace(**{self.command: parser.instantiate_classes(rest)})
@@ -196,6 +202,17 @@ def check(command: str, configuration: dict[str, Any], options: list[str]) -> No
     trainer = configuration.get("trainer") or {}
     if command == "fit" and not any(trainer.get(key) for key in ("max_steps", "max_time", "max_epochs", "fast_dev_run")):
         raise ConfigurationError("trainer.max_steps: nothing sets it; training is counted in optimiser steps and would not end")
+
+
+def tell_changes(path: str, kept: dict[str, Any]) -> None:
+    """Say in a line which options of the model are not those that a resumed run was trained with so far."""
+    before = read_checkpoint(path).get(CONFIGURATION, {}) if Path(path).is_file() else {}
+    if "model" not in before:
+        return
+    found = [one for one in differences(before["model"], kept["model"], "model") if one[0] not in NOT_OF_THE_RUN]
+    if found:
+        told = ", ".join(f"{address} {new!r} (was {old!r})" for address, old, new in found)
+        rank_zero_info(f"the run goes on with other options than {path} was trained with: {told}")
 
 
 def check_method(command: str, path: str) -> None:

@@ -31,3 +31,19 @@ def test_what_a_run_started_from_may_go_once_it_is_saved(parts, capsys):
     capsys.readouterr()
     assert main([*fit, "third", "--model.initial", "start.ckpt"]) == 2
     assert "start.ckpt does not exist" in capsys.readouterr().err
+
+
+def test_options_that_differ_from_the_resumed_run_are_told(parts, caplog):
+    fit = ["fit", "--config", "experiment.yaml", "--model.objectives.mlm.rate", "0.9", "--trainer.default_root_dir", "run"]
+    resume = [*fit, "--ckpt_path", "run/checkpoints/last.ckpt", "--trainer.max_steps", "3"]
+    told = "the run goes on with other options than"
+    assert main(fit) == 0
+    with caplog.at_level("INFO"):
+        assert main(resume) == 0
+        assert told not in caplog.text
+        changed = ["--model.objectives.mlm.weight", "0.5", "--model.objectives.picture.max_scale", "50"]
+        assert main([*resume, *changed]) == 0
+    said = next(record.getMessage() for record in caplog.records if told in record.getMessage())
+    assert "model.objectives.picture.max_scale 50.0 (was 100.0)" in said
+    assert "model.objectives.mlm.weight 0.5 (was 1.0)" in said
+    assert said.count("(was ") == 2
