@@ -232,7 +232,13 @@ def _check_forward(pretrained: Any, exported: Any, folder: Path | None = None, c
 
     logging.set_verbosity_error()
     logging.disable_progress_bar()
-    theirs = build_theirs(exported, configuration) if folder is None else load_theirs(exported, folder)
+    try:
+        theirs = build_theirs(exported, configuration) if folder is None else load_theirs(exported, folder)
+    except (ValueError, OSError):
+        raise
+    except Exception as error:  # whatever their class makes of other values
+        reason = " ".join(str(error).split())
+        raise ValueError(f"{exported.architecture} cannot be built of the configuration: {reason}") from None
     agreement = compare(pretrained, theirs)
     scores = "no head" if agreement.scores is None else f"scores {agreement.scores:.1e}"
     print(f"forward check: {type(theirs).__name__} agrees; largest difference of states {agreement.states:.1e}, {scores}")

@@ -14,6 +14,7 @@ from .foreign_weights import Foreign
 from .layouts import Translation, give_back
 from .loading import is_fairseq, translate_all
 from .pretrained import Pretrained, make_tower
+from .soundness import refuse_unsound
 
 SEGMENTS = "encoder.embeddings.segments.weight"
 
@@ -74,7 +75,7 @@ def convert(
         table = weights["encoder.embeddings.tokens.weight"]
         weights[SEGMENTS] = torch.zeros(1, table.shape[1], dtype=table.dtype)
         notes.append("segment vector: fairseq has none, zeros are written")
-    arguments = read_arguments(family, weights, foreign.facts, heads, ids)
+    arguments = read_arguments(family, weights, foreign.facts, heads, ids, foreign.facts_from or "their configuration")
     names = _choose_languages(read_languages(foreign.facts), languages, arguments.get("languages", 0))
     pretrained = Pretrained(family.name, arguments, weights, names, dict(foreign.sources))
     make_tower(pretrained)  # says what does not fit, both sizes
@@ -96,7 +97,12 @@ def _choose_languages(said: list[str] | None, given: Sequence[str] | None, count
 
 
 def export(pretrained: Pretrained) -> Export:
-    """A checkpoint of ours as Hugging Face's own class saves it."""
+    """A checkpoint of ours as Hugging Face's own class saves it.
+
+    Raises:
+        ValueError: A weight is not finite.
+    """
+    refuse_unsound(pretrained.weights, pretrained.family)
     family, weights, notes = pretrained.kind, dict(pretrained.weights), []
     with_head, base, with_pairs = family.classes
     parts = {name.partition(".")[0] for name in weights}

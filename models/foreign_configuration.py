@@ -40,6 +40,7 @@ def read_arguments(
     facts: Mapping[str, Any],
     heads: int | None = None,
     ids: Mapping[str, int] | None = None,
+    said_in: str = "their configuration",
 ) -> dict[str, Any]:
     """Arguments of the family's preset: sizes as the weights have them, the rest as others say.
 
@@ -49,11 +50,13 @@ def read_arguments(
         facts: What is said about the model.
         heads: Of attention; None: as said.
         ids: Control ids; those left out are as said, or the published ones.
+        said_in: The file that says so, for messages.
 
     Raises:
         ValueError: What is said is not what the weights or the family have, or nobody says how many heads; names both.
     """
     said = _normalize(facts)
+    _check_kinds(family, said, said_in)
     sizes = count_sizes(weights)
     sizes["heads"] = _choose_heads(family, said, heads)
     _check_said(family, said, sizes)
@@ -84,11 +87,23 @@ def _normalize(facts: Mapping[str, Any]) -> dict[str, Any]:
     return {**said, **facts}
 
 
+def _check_kinds(family: Family, said: Mapping[str, Any], said_in: str) -> None:
+    for field, key in family.keys.items():
+        value, decimal = said.get(key, 1), field in ("epsilon", "dropout", "attention_dropout")
+        if isinstance(value, bool) or not isinstance(value, (int, float) if decimal else int):
+            kind = "number" if decimal else "whole number"
+            raise ValueError(f"{said_in}: {key} is {value!r}; expected a {kind}: give their own configuration")
+
+
 def _choose_heads(family: Family, said: Mapping[str, Any], heads: int | None) -> int:
     key = family.keys["heads"]
     found = said.get(key)
     if heads is None and found is None:
         raise ValueError(f"weights do not tell the number of attention heads, and no {key} is said; give --heads")
+    if heads is not None and heads < 1:
+        raise ValueError(f"--heads is {heads}; expected 1 or more")
+    if found is not None and found < 1:
+        raise ValueError(f"{key} is {found}; expected 1 or more: give their own configuration")
     if heads is not None and found is not None and heads != found:
         raise ValueError(f"--heads is {heads}, but {key} is {found}; leave --heads out")
     return int(found if heads is None else heads)

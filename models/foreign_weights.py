@@ -81,8 +81,11 @@ def _find(folder: Path) -> Path:
 
 
 def _shards(index: Path) -> list[Path]:
-    named = json.loads(index.read_text(encoding="utf-8"))["weight_map"].values()
-    files = [index.parent / name for name in sorted(set(named))]
+    told, _ = _read_facts(index)
+    named = told.get("weight_map")
+    if not isinstance(named, dict) or not named or not all(isinstance(name, str) for name in named.values()):
+        raise ValueError(f"{index}: weight_map is {named!r:.60}, expected files by weight; copy the folder anew")
+    files = [index.parent / name for name in sorted(set(named.values()))]
     lost = [file.name for file in files if not file.is_file()]
     if lost:
         raise FileNotFoundError(f"{index} names {', '.join(lost)}, which {index.parent} does not hold; copy the whole folder")
@@ -93,9 +96,12 @@ def _read_facts(file: Path) -> tuple[dict[str, Any], str | None]:
     if not file.is_file():
         return {}, None
     try:
-        return json.loads(file.read_text(encoding="utf-8")), str(file)
-    except json.JSONDecodeError as error:
+        facts = json.loads(file.read_text(encoding="utf-8"))
+    except ValueError as error:  # bytes that are no text are one too
         raise ValueError(f"{file}: not JSON: {error}") from None
+    if not isinstance(facts, dict):
+        raise ValueError(f"{file}: holds a {type(facts).__name__}, expected an object of keys and values")
+    return facts, str(file)
 
 
 def _read(file: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
@@ -134,5 +140,8 @@ def _read_pickle(file: Path) -> Any:
             f"{file}: holds other objects than tensors and plain values, and {TENSORS_ONLY} ({reason}); "
             "save its weights anew where you trust it: torch.save({'model': weights, 'args': vars(args)}, FILE)"
         ) from None
-    except (RuntimeError, EOFError, KeyError) as error:
-        raise ValueError(f"{file}: no file of weights, or cut short ({os.path.getsize(file):,} bytes): {error}") from None
+    except OSError:
+        raise
+    except Exception as error:  # an unpickler that is given something else (a text) fails in any way
+        reason = str(error).partition("\n")[0]
+        raise ValueError(f"{file}: no file of weights, or cut short ({os.path.getsize(file):,} bytes): {reason}") from None

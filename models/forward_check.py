@@ -93,7 +93,7 @@ def compare(pretrained: Pretrained, theirs: nn.Module) -> Agreement:
         _difference(states, theirs.base_model(**given).last_hidden_state[text.present]),
         None if head is None else _difference(head.float()(states), _scores(theirs(**given))[text.present]),
     )
-    if not max(agreement.states, agreement.scores or 0.0) < TOLERANCE:
+    if not all(apart < TOLERANCE for apart in (agreement.states, agreement.scores or 0.0)):  # so that NaN does not agree
         raise ValueError(
             f"the converted tower does not compute what {type(theirs).__name__} does: states differ by {agreement.states:.1e} "
             f"of the largest, scores by {agreement.scores or 0:.1e}, expected less than {TOLERANCE:.0e}"

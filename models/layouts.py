@@ -13,6 +13,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from .soundness import refuse_unsound
+
 PREFIXES = ("module.", "model.")
 """What wrappers put before all names."""
 BUFFERS = ("position_ids", "token_type_ids", "version", "_float_tensor")
@@ -200,9 +202,11 @@ def translate(bare: Mapping[str, Tensor], layout: Layout) -> Translation:
         layout: Whose names they are.
 
     Raises:
-        ValueError: A copy that a head should share differs from its weight: our heads are tied.
+        ValueError: A copy that a head should share differs from its weight: our heads are tied. Or a weight is no floating
+            point, or not finite.
     """
     rest = dict(bare)
+    refuse_unsound({name: rest[name] for name in _known(rest, layout) if name in rest}, "the weights")
     for copy, source in layout.tied.items():
         if copy in rest:
             _untie(rest, copy, source)
@@ -225,6 +229,12 @@ def translate(bare: Mapping[str, Tensor], layout: Layout) -> Translation:
         [name for name in rest if name not in read],
         sorted({ours.partition(".")[0] for ours in names} - parts),
     )
+
+
+def _known(bare: Mapping[str, Tensor], layout: Layout) -> list[str]:
+    """All names that have a place, copies included."""
+    names = [name for _, theirs in layout.expand(_count_blocks(bare, layout)) for name in theirs]
+    return [*names, *layout.tied]
 
 
 def _untie(rest: dict[str, Tensor], copy: str, source: str) -> None:

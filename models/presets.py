@@ -30,6 +30,12 @@ class Size:
     heads: int
     inner: int | None = None
 
+    def __post_init__(self):
+        for name, least in {"width": 1, "layers": 0, "heads": 1, "inner": 1}.items():
+            number = getattr(self, name)
+            if number is not None and number < least:
+                raise ValueError(f"size: {name} is {number}; expected {least} or more")
+
 
 BASE, LARGE = Size(768, 12, 12), Size(1024, 24, 16)
 XL, XXL = Size(2560, 36, 32), Size(4096, 48, 32)

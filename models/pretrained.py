@@ -21,6 +21,7 @@ from .encoder import Encoder
 from .families import FAMILIES, Family, check_family, describe, differences, make_arguments, position_offset, sketch_tower
 from .heads import TokenHead
 from .loading import load_whole
+from .soundness import refuse_unsound
 from .towers import TextTower
 
 KEY, VERSION = "interlingua", 1
@@ -153,7 +154,8 @@ def fill_tower(encoder: Encoder, pretrained: Pretrained, name: str) -> int:
         name: The file's, for messages.
 
     Raises:
-        ValueError: The tower would compute something else with these weights; names every difference, both values.
+        ValueError: The tower would compute something else with these weights; names every difference, both values. Or a
+            weight is not finite.
     """
     tower = find_text_tower(encoder)
     described = describe(sketch_tower(pretrained.kind, pretrained.arguments))
@@ -163,6 +165,7 @@ def fill_tower(encoder: Encoder, pretrained: Pretrained, name: str) -> int:
             f"{name} ({pretrained.family}) is not of this encoder's text tower; {'; '.join(found)}; set the tower to "
             f"{pretrained.kind.class_path} with the file's arguments (`interlingua checkpoint show {name}`)"
         )
+    refuse_unsound(pretrained.weights, name)
     weights = pretrained.part("encoder")
     load_whole(tower, weights, "text tower")
     return len(weights)
@@ -209,8 +212,9 @@ def resize_vocabulary(pretrained: Pretrained, keep: Sequence[int] | None = None,
 
     Raises:
         ValueError: An id is unknown, named twice, a control entry is left out, or the pad moves where positions are counted
-            from its id.
+            from its id, or a weight is not finite.
     """
+    refuse_unsound(pretrained.weights, pretrained.family)
     old = Vocabulary(**pretrained.arguments["vocabulary"])
     kept = list(range(old.size)) if keep is None else list(keep)
     new = {number: row for row, number in enumerate(kept)}

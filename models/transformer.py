@@ -28,6 +28,8 @@ class Attention(nn.Module):
             dropout: Rate on the attention weights. It doubles the cost of attention on CPU, so towers leave it at 0.
         """
         super().__init__()
+        if width < 1 or heads < 1:
+            raise ValueError(f"attention: width is {width} and heads is {heads}; expected 1 or more of each")
         if width % heads:
             raise ValueError(f"attention: width {width} is not divisible by {heads} heads")
         self.heads, self.dropout = heads, dropout
@@ -111,11 +113,14 @@ class Transformer(nn.Module):
             raise ValueError(f"transformer: norm must be 'pre' or 'post', found {norm!r}")
         if layers < 0:
             raise ValueError(f"transformer: layers is {layers}; expected 0 (embeddings alone) or more")
+        for name, number in {"width": width, "heads": heads, "inner": inner}.items():
+            if number is not None and number < 1:
+                raise ValueError(f"transformer: {name} is {number}; expected 1 or more")
         if distinct is not None and (distinct < 1 or layers % distinct):
             raise ValueError(f"transformer: distinct is {distinct}; expected a number that divides the {layers} layers")
         self.width, self.layers, self.recompute = width, layers, recompute
         self.blocks = nn.ModuleList(
-            Block(width, heads, inner or 4 * width, norm == "pre", dropout, attention_dropout, epsilon)
+            Block(width, heads, 4 * width if inner is None else inner, norm == "pre", dropout, attention_dropout, epsilon)
             for _ in range(layers if distinct is None else distinct)
         )
         self.norm = nn.LayerNorm(width, epsilon) if norm == "pre" else nn.Identity()

@@ -9,6 +9,7 @@ from ..models.encoder import Encoder
 from ..models.heads import TokenHead
 from ..models.loading import load_whole, some
 from ..models.pretrained import Pretrained, fill_tower, find_text_tower, is_pretrained, read_pretrained
+from ..models.soundness import refuse_infinite
 from .objectives.next_sentence import NextSentence
 from .objectives.objective import Objective
 
@@ -95,7 +96,7 @@ def load_encoder(encoder: Encoder, path: str | Path, tell: Callable[[str], None]
     Raises:
         FileNotFoundError: There is no such file.
         ValueError: It is no such checkpoint, or its encoder is not this encoder: a weight is missing, left over, or of
-            another shape.
+            another shape, or not finite.
     """
     if not Path(path).is_file():
         raise FileNotFoundError(f"checkpoint {path} does not exist; give the .ckpt that `interlingua fit` wrote")
@@ -111,7 +112,6 @@ def load_encoder(encoder: Encoder, path: str | Path, tell: Callable[[str], None]
     wanted = encoder.state_dict()
     missing, unexpected = sorted(wanted.keys() - stored.keys()), sorted(stored.keys() - wanted.keys())
     shared = wanted.keys() & stored.keys()
-    tell(f"{path}: {len(shared)} weights matched, {len(missing)} missing, {len(unexpected)} unexpected")
     shapes = [
         f"{name}: checkpoint {tuple(stored[name].shape)}, encoder {tuple(wanted[name].shape)}"
         for name in sorted(shared)
@@ -123,4 +123,6 @@ def load_encoder(encoder: Encoder, path: str | Path, tell: Callable[[str], None]
             f"{some(unexpected) or 'none'}, other shapes: {some(shapes) or 'none'}; set `model.encoder` as in the run's own "
             "config"
         )
+    refuse_infinite(stored, str(path))
     encoder.load_state_dict(stored)
+    tell(f"{path}: {len(shared)} weights matched, 0 missing, 0 unexpected")
