@@ -45,6 +45,19 @@ def test_a_published_recipe_builds_the_published_model(names):
     assert found["data"]["init_args"]["max_tokens"] <= model.encoder.max_tokens
 
 
+@pytest.mark.parametrize("name", ["xlmr_small", "xlm_small", "infoxlm_small"])
+def test_a_small_twin_is_of_the_same_kinds_and_takes_minutes(name):
+    small, published = configuration([name]), configuration([name.removesuffix("_small")])
+    check("fit", small, ["seed_everything", "trainer", "model", "data"])
+    with torch.device("meta"):
+        model = build(LightningModule, without_files(small["model"]))
+    assert sum(parameter.numel() for parameter in model.parameters()) < 2_000_000
+    arguments = [one["model"]["init_args"] for one in (small, published)]
+    assert arguments[0]["encoder"]["class_path"] == arguments[1]["encoder"]["class_path"]
+    assert [set(one["objectives"]) for one in arguments] == [set(model.objectives)] * 2
+    assert arguments[0]["passes"] == arguments[1]["passes"]
+
+
 @pytest.mark.parametrize("name", sorted(packaged_configurations()))
 def test_every_file_says_first_what_it_is_from_and_how_it_is_run(name):
     lines = packaged_configurations()[name].read_text(encoding="utf-8").splitlines()
