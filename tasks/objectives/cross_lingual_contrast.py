@@ -27,6 +27,7 @@ from .hiding import Hiding, hide_tokens
 from .mixed_pairs import mix_pairs, translated
 from .objective import Loss, Objective
 from .queue import KeyQueue
+from .rows import refuse_single
 
 log = logging.getLogger(__name__)
 
@@ -136,10 +137,13 @@ class CrossLingualContrast(Objective):
 
     def mark(self, view: Batch, pool: Batch | None = None) -> Batch:
         """The pairs, of which `text` becomes the query and `translation` the key, with tokens hidden; mixed, the second half
-        of the rows are those that join the first: their texts stay apart until they are read, as does what is hidden."""
+        of the rows are those that join the first: their texts stay apart until they are read, as does what is hidden.
+
+        Raises:
+            ValueError: The source reads no translation.
+        """
+        refuse_single(view, WHO)
         own = translated(view)
-        if own is None:
-            return take(view, torch.zeros_like(view.item, dtype=torch.bool))
         if self.mixup:
             pool = own if pool is None else pool
             own = mix_pairs(own, pool, self._draw(own, MIX), self._draw(pool, MIX))

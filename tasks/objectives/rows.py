@@ -45,6 +45,15 @@ def refuse_packed(batch: Batch, objective: str) -> None:
             )
 
 
+def refuse_single(batch: Batch, objective: str) -> None:
+    """Raise ValueError if a source reads no translations, for an objective that would have nothing to learn from them."""
+    if batch.text is None or batch.translation is None:
+        raise ValueError(
+            f"{objective}: source {batch.source!r} has no translation; let it read texts and their translations "
+            "(`text: {}` and `translation: {}`), or give it masked language modelling instead"
+        )
+
+
 def _join(parts: list, sizes: list[int], pad: int):
     """Join NamedTuples of one kind; `sizes` are their numbers of rows, one of a `None` part too."""
     like = next(part for part in parts if part is not None)

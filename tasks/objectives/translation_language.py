@@ -17,7 +17,7 @@ from ...modalities.text import text_identity
 from ...models.encoder import Encoder, States
 from .hiding import Scheme, check_hiding
 from .objective import Loss, Objective
-from .rows import refuse_packed
+from .rows import refuse_packed, refuse_single
 from .token_prediction import count_hidden, hide_texts, predict_hidden
 from .word_weights import check_counts, load_counts, weigh_entries
 
@@ -31,7 +31,7 @@ class TranslationLanguage(Objective):
     """Masked language modelling over pairs: a hidden token can be read off its translation.
 
     Tokens of both halves are hidden, control tokens never (XLM's released code hides end tokens, too). A sample that lacks one
-    of its texts is read as a single text: there, this is masked language modelling.
+    of its texts, in a source that reads both, is read as a single text: there, this is masked language modelling.
     """
 
     one_item_a_row = True
@@ -96,12 +96,14 @@ class TranslationLanguage(Objective):
 
     def view(self, batch: Batch) -> Batch:
         """The batch with text and translation joined in `text`, in the order asked for, and no `translation`; word alignments,
-        which speak of two texts, are left out."""
-        text, translation = batch.text, batch.translation
-        if text is None and translation is None:
-            return batch
+        which speak of two texts, are left out.
+
+        Raises:
+            ValueError: The source reads no translation, or rows are packed.
+        """
+        refuse_single(batch, WHO)
         refuse_packed(batch, WHO)
-        text, translation = text or _nothing(translation), translation or _nothing(text)
+        text, translation = batch.text, batch.translation
         self._warn(batch.source, text, translation)
         if self.orders == "drawn":
             draw = uniform(self.key, salt(batch.source), batch.epoch, batch.sample, ORDER)
@@ -137,11 +139,6 @@ class TranslationLanguage(Objective):
                 same,
                 equal,
             )
-
-
-def _nothing(like: Text) -> Text:
-    """Texts in which nothing is present."""
-    return like._replace(present=torch.zeros_like(like.present))
 
 
 def _language(text: Text) -> Int[Tensor, "B"]:

@@ -172,7 +172,6 @@ def test_vectors_of_length_one_are_another_loss():
 
 
 NOTHING = {
-    "no translation": pairs()._replace(translation=None),
     "absent": pairs([5, 4])._replace(text=tiny.text([0, 4]), translation=tiny.text([5, 0], seed=1)),
     "empty": take(pairs(), torch.zeros(6, dtype=torch.bool)),
 }
@@ -221,5 +220,7 @@ def test_encoders_that_cannot_serve_are_refused():
     with pytest.raises(ValueError, match="needs an encoder that reads text; ImageTower reads image"):
         CrossLingualContrast().connect(image)
     encoder, objective = connected(layer=8)
+    with pytest.raises(ValueError, match="contrast: source 'captions' has no translation"):
+        objective.mark(pairs()._replace(translation=None))
     with pytest.raises(ValueError, match="there are 2 blocks"):
         score(encoder, objective, pairs())

@@ -51,26 +51,30 @@ def test_count_is_the_losses_count_and_an_ignorant_head_costs_log_v_a_token():
 
 
 def test_a_sample_without_translation_is_masked_language_modelling():
-    """Pitfall O11: an empty side, in a batch with others and in one without any."""
+    """Pitfall O11: an empty side."""
     encoder, objective = connected(rate=0.5)
     plain = MaskedLanguage(rate=0.5)
     plain.connect(encoder)
     plain.key = objective.key
     batch = pairs([9, 9, 9], [8, 0, 2])
     wanted = plain.mark(batch._replace(translation=None)).text
-    mixed, alone = read(objective, batch).text, read(objective, batch._replace(translation=None)).text
+    empty = batch.translation._replace(present=torch.zeros_like(batch.translation.present))
+    mixed, alone = read(objective, batch).text, read(objective, batch._replace(translation=empty)).text
     for text, rows in ((mixed, (1, 2)), (alone, (0, 1, 2))):
         for row in rows:
             for field in ("tokens", "shown", "hidden", "position", "language", "word"):
                 there = getattr(text, field)[row][text.present[row]]
                 assert (there == getattr(wanted, field)[row][wanted.present[row]]).all(), field
-    swapped = read(objective, batch._replace(text=None, translation=batch.text)).text
+    nothing = batch.text._replace(present=torch.zeros_like(batch.text.present))
+    swapped = read(objective, batch._replace(text=nothing, translation=batch.text)).text
     assert ids(swapped, 0) == ids(alone, 0)
-    nothing = batch._replace(text=None, translation=None)
-    assert objective.view(nothing) is nothing
-    loss = objective.loss(encoder(batch), objective.mark(nothing))
-    assert loss.total.item() == 0
-    assert loss.total.requires_grad
+
+
+@pytest.mark.parametrize("field", ["text", "translation"])
+def test_a_source_without_translation_is_refused(field):
+    _, objective = connected()
+    with pytest.raises(ValueError, match=r"translation language: source 'parallel' has no translation; .*`translation: {}`"):
+        objective.view(pairs()._replace(**{field: None}))
 
 
 @pytest.mark.parametrize(("rate", "lengths"), [(0.0, (7, 5)), (1.0, (2, 2)), (1.0, (0, 0))], ids=["rate", "controls", "absent"])
