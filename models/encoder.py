@@ -54,7 +54,7 @@ class Encoder(nn.Module):
 
     @property
     def text_embeddings(self) -> TextEmbeddings | None:
-        """Embeddings of the text stream, None without one: the four properties below are read off them."""
+        """Embeddings of the text stream, None without one: the next four properties are read off them."""
         return None
 
     @property
@@ -77,6 +77,12 @@ class Encoder(nn.Module):
     def max_tokens(self) -> int | None:
         """Longest text that it reads, None without a text stream."""
         return None if self.text_embeddings is None else self.text_embeddings.max_tokens
+
+    @property
+    def layers(self) -> int | None:
+        """Number of blocks that states of the text stream pass through: the last number to `keep`. None without a text stream,
+        or where it is not known."""
+        return None
 
     def token_head(self, stream: str) -> TokenHead:
         """A new head that scores vocabulary entries from the states of a stream, as the text embeddings' family does.

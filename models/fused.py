@@ -43,6 +43,10 @@ class SingleStream(Encoder):
     def text_embeddings(self) -> TextEmbeddings:
         return self.embeddings
 
+    @property
+    def layers(self) -> int:
+        return self.transformer.layers
+
     def present(self, batch: Batch) -> dict[str, Bool[Tensor, "B _"]]:
         texts = {"text": batch.text, "translation": batch.translation}
         present = {name: text.present for name, text in texts.items() if text is not None}

@@ -31,6 +31,10 @@ class TextTower(Encoder):
     def text_embeddings(self) -> TextEmbeddings:
         return self.embeddings
 
+    @property
+    def layers(self) -> int:
+        return self.transformer.layers
+
     def encode(
         self, text: Text, allow: Allow = same_document, keep: Collection[int] = ()
     ) -> tuple[Float[Tensor, "B L D"], dict[int, Float[Tensor, "B L D"]]]:

@@ -50,6 +50,10 @@ class TwoTowers(Encoder):
     def text_embeddings(self) -> TextEmbeddings | None:
         return self.text.text_embeddings
 
+    @property
+    def layers(self) -> int:
+        return self.text.layers
+
     def present(self, batch: Batch) -> dict[str, Bool[Tensor, "B _"]]:
         return {name: self.streams[name].present(only(batch, name))[name] for name in self._given(batch)}
 

@@ -119,11 +119,16 @@ class CrossLingualContrast(Objective):
         """Copy the encoder and build the projection.
 
         Raises:
-            ValueError: The encoder reads no text.
+            ValueError: The encoder reads no text, or has fewer blocks than `layer`.
         """
         if "text" not in encoder.widths or encoder.vocabulary is None:
             raise ValueError(
                 f"{WHO} needs an encoder that reads text; {type(encoder).__name__} reads {', '.join(encoder.widths)}"
+            )
+        if encoder.layers is not None and self.layer > encoder.layers:
+            raise ValueError(
+                f"{WHO}: layer is {self.layer}, but {type(encoder).__name__} has {encoder.layers} blocks; "
+                f"set layer to 0 (before the first) to {encoder.layers} (after the last)"
             )
         self.vocabulary, self.longest, self.width = encoder.vocabulary, encoder.max_tokens, encoder.widths["text"]
         self.row = self.longest * 2 if self.form.positions == "restart" else self.longest

@@ -219,8 +219,18 @@ def test_encoders_that_cannot_serve_are_refused():
     image = tiny.two_towers().streams["image"]
     with pytest.raises(ValueError, match="needs an encoder that reads text; ImageTower reads image"):
         CrossLingualContrast().connect(image)
-    encoder, objective = connected(layer=8)
+    with pytest.raises(ValueError, match=r"contrast: layer is 3, but TextTower has 2 blocks; set layer to 0 .* to 2"):
+        connected(layer=3)
+    _, objective = connected(layer=2)
     with pytest.raises(ValueError, match="contrast: source 'captions' has no translation"):
         objective.mark(pairs()._replace(translation=None))
-    with pytest.raises(ValueError, match="there are 2 blocks"):
-        score(encoder, objective, pairs())
+
+
+@pytest.mark.parametrize("build", [tiny.text_tower, tiny.two_towers, tiny.single_stream])
+def test_encoders_say_after_which_blocks_they_can_be_asked(build):
+    encoder = build()
+    assert encoder.layers == 2
+    CrossLingualContrast(layer=2, queue=1).connect(encoder)
+    with pytest.raises(ValueError, match=r"layer is 8, but .* has 2 blocks"):
+        CrossLingualContrast().connect(encoder)
+    assert tiny.two_towers().image.layers is None
