@@ -3,6 +3,7 @@
 import argparse
 import sys
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Any
 
 from .configuration import ConfigurationError
@@ -38,7 +39,7 @@ def _import(options: argparse.Namespace) -> int:
     from .models.foreign_weights import read_foreign
     from .models.pretrained import write_pretrained
 
-    _refuse_existing(options.output, options.force)
+    _check_output(options.output, options.force)
     family, foreign = FAMILIES[options.family], read_foreign(options.source)
     converted = convert(foreign, family, options.heads, options.ids, options.languages)
     pretrained, translation = converted.pretrained, converted.translation
@@ -58,11 +59,14 @@ def _import(options: argparse.Namespace) -> int:
 def _export(options: argparse.Namespace) -> int:
     from .models.conversion import export, write_folder
     from .models.families import FAMILIES
+    from .trained_tower import read_tower
 
     folder = Path(options.output)
-    _refuse_existing(folder / "config.json", options.force)
-    _refuse_existing(folder / "model.safetensors", options.force)
-    pretrained = _read(options.file, FAMILIES[options.family], options.objective, options.languages)
+    if folder.exists() and not folder.is_dir():
+        raise ConfigurationError(f"--output {folder} is a file; expected a folder, new or there already")
+    for name in ("config.json", "model.safetensors"):
+        _check_output(folder / name, options.force)
+    pretrained = read_tower(options.file, FAMILIES[options.family], options.objective, options.languages)
     exported = export(pretrained)
     write_folder(exported, folder)
     for note in exported.notes:
@@ -90,7 +94,9 @@ def _show(options: argparse.Namespace) -> int:
 def _resize(options: argparse.Namespace) -> int:
     from .models.pretrained import read_pretrained, resize_vocabulary, write_pretrained
 
-    _refuse_existing(options.output, options.force)
+    _check_output(options.output, options.force)
+    if options.keep is None and not options.add:
+        raise ConfigurationError("nothing to change; give --keep IDS.txt, --add N, or both")
     keep = None if options.keep is None else _read_ids(options.keep)
     before = read_pretrained(options.file)
     after = resize_vocabulary(before, keep, options.add)
@@ -102,100 +108,16 @@ def _resize(options: argparse.Namespace) -> int:
 
 
 def _read_ids(file: str) -> list[int]:
-    lines = Path(file).read_text(encoding="utf-8").split()
-    wrong = [line for line in lines if not line.isdigit()]
+    try:
+        lines = Path(file).read_text(encoding="utf-8").split()
+    except OSError as error:
+        raise ConfigurationError(f"--keep {file} cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise ConfigurationError(f"--keep {file} is no text; expected one number a line") from None
+    wrong = [line for line in lines if not line.isdecimal()]
     if wrong:
         raise ConfigurationError(f"{file}: {wrong[0]!r} is no id; expected one number a line")
     return [int(line) for line in lines]
-
-
-def _read(file: str, family: Any, objective: str | None, languages: list[str] | None) -> Any:
-    """A file of ours, or what a training checkpoint holds of one."""
-    from dataclasses import replace
-
-    from .models.pretrained import is_pretrained, read_pretrained
-
-    if not Path(file).is_file():
-        raise FileNotFoundError(f"{file} does not exist; give a file of `{PROGRAM} import`, or the .ckpt of a training")
-    if not is_pretrained(file):
-        return _read_training(file, family, objective, languages)
-    pretrained = read_pretrained(file)
-    if pretrained.family != family.name:
-        raise ValueError(f"{file} is {pretrained.family}, but --as is {family.name}")
-    if objective is not None:
-        raise ValueError(f"{file} has no objectives; leave --objective out")
-    count = pretrained.arguments.get("languages", 0)
-    if languages is not None and len(languages) != count:
-        raise ValueError(f"--languages names {len(languages)}, but there are {count} language vectors")
-    return pretrained if languages is None else replace(pretrained, languages=languages)
-
-
-def _read_training(file: str, family: Any, objective: str | None, languages: list[str] | None) -> Any:
-    from .checking import build, check_class
-    from .checkpoints import CONFIGURATION, read_checkpoint
-    from .models.encoder import Encoder
-    from .models.families import check_family
-    from .models.foreign_weights import checksum
-    from .models.loading import load_whole
-    from .models.pretrained import find_text_tower, from_tower
-
-    checkpoint = read_checkpoint(file)
-    node = checkpoint.get(CONFIGURATION, {}).get("model", {}).get("init_args", {}).get("encoder")
-    if node is None:
-        raise ConfigurationError(f"{file}: holds no configuration of an encoder; give the .ckpt that `interlingua fit` wrote")
-    check_class("model.encoder", node)
-    encoder = build(Encoder, node)
-    state = checkpoint["state_dict"]
-    load_whole(encoder, _below(state, "encoder."), "encoder of the configuration")
-    tower = find_text_tower(encoder)
-    check_family(tower, family)
-    objectives = checkpoint[CONFIGURATION]["model"]["init_args"].get("objectives") or {}
-    heads = _find_head(state, tower, objective) | _find_pair_head(state, objectives)
-    count = tower.languages
-    if languages is not None and len(languages) != count:
-        raise ValueError(f"--languages names {len(languages)}, but there are {count} language vectors")
-    return from_tower(tower, family, heads, languages, {Path(file).name: checksum(Path(file))})
-
-
-def _find_pair_head(state: dict[str, Any], objectives: dict[str, Any]) -> dict[str, Any]:
-    """Weights of the pooler and classifier of next sentence prediction, where it was trained."""
-    for name, node in objectives.items():
-        if node["class_path"].endswith(".NextSentence"):
-            start = f"objectives.{name}.pair_head."
-            pooler, classifier = _below(state, f"{start}pooler."), _below(state, f"{start}head.")
-            return _named("pooler", pooler) | _named("next_sentence", classifier)
-    return {}
-
-
-def _find_head(state: dict[str, Any], tower: Any, objective: str | None) -> dict[str, Any]:
-    """Weights of the one token head, or of the named one."""
-    wanted = {name: weight.shape for name, weight in tower.token_head("text").state_dict().items()}
-    heads = {}
-    for name in sorted({key.split(".")[1] for key in state if key.startswith("objectives.")}):
-        head = _below(state, f"objectives.{name}.head.")
-        if {key: weight.shape for key, weight in head.items()} == wanted:
-            heads[name] = head
-    if objective is not None and objective not in heads:
-        raise ValueError(f"objective {objective!r} has no token head; those with one: {', '.join(heads) or 'none'}")
-    first = heads[min(heads)] if heads else {}
-    if objective is None and not all(_same(first, other) for other in heads.values()):
-        raise ValueError(f"several objectives have token heads of their own: {', '.join(heads)}; give one as --objective")
-    if not heads:
-        print("no objective has a token head: the tower is written without one")
-        return {}
-    return _named("head", heads[objective] if objective else first)
-
-
-def _same(one: dict[str, Any], other: dict[str, Any]) -> bool:
-    return all(weight.equal(other[name]) for name, weight in one.items())  # one head, saved under each name that shares it
-
-
-def _named(part: str, weights: dict[str, Any]) -> dict[str, Any]:
-    return {f"{part}.{name}": weight for name, weight in weights.items()}
-
-
-def _below(state: dict[str, Any], prefix: str) -> dict[str, Any]:
-    return {name.removeprefix(prefix): weight for name, weight in state.items() if name.startswith(prefix)}
 
 
 def _account(matched: int, there: int, missing: list[str], unexpected: list[str]) -> None:
@@ -244,9 +166,19 @@ def _check_forward(pretrained: Any, exported: Any, folder: Path | None = None, c
     print(f"forward check: {type(theirs).__name__} agrees; largest difference of states {agreement.states:.1e}, {scores}")
 
 
-def _refuse_existing(path: str | Path, force: bool) -> None:
-    if Path(path).exists() and not force:
+def _check_output(path: str | Path, force: bool) -> None:
+    """Refuse a file that cannot be written before there is anything to write."""
+    path = Path(path)
+    if path.is_dir():
+        raise ConfigurationError(f"--output {path} is a folder; expected a file")
+    if path.exists() and not force:
         raise ConfigurationError(f"{path} exists; choose another, or give --force to write over it")
+    there = next(folder for folder in path.absolute().parents if folder.exists())
+    try:
+        with TemporaryFile(dir=there):  # permissions alone do not tell: the disk may be read-only
+            pass
+    except OSError as error:
+        raise ConfigurationError(f"--output {path}: {there} cannot be written to: {error.strerror}; choose another") from None
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -256,7 +188,7 @@ def _parser() -> argparse.ArgumentParser:
     take.set_defaults(run=_import)
     take.add_argument("source", metavar="DIR|FILE", help="a folder of Hugging Face's, or a file of weights (fairseq, XLM)")
     take.add_argument("--as", dest="family", required=True, choices=NAMES, help="what it is")
-    take.add_argument("--heads", type=int, metavar="N", help="attention heads, where the files do not say")
+    take.add_argument("--heads", type=_whole, metavar="N", help="attention heads, where the files do not say")
     take.add_argument("--ids", type=_ids, metavar="PAD,UNKNOWN,START,END,MASK", help="control ids, if not the published")
     take.add_argument("--output", required=True, metavar="FILE", help="for `initial` of a pretraining, or for export")
     give = commands.add_parser("export", help="write a folder that Hugging Face's own classes load")
@@ -274,7 +206,7 @@ def _parser() -> argparse.ArgumentParser:
     resize.set_defaults(run=_resize)
     resize.add_argument("file", metavar="FILE", help="of import")
     resize.add_argument("--keep", metavar="IDS.txt", help="old ids that stay, one a line, in their new order (default: all)")
-    resize.add_argument("--add", type=int, default=0, metavar="N", help="new entries behind them, at the mean of the kept")
+    resize.add_argument("--add", type=_whole, default=0, metavar="N", help="new entries behind them, at the mean of the kept")
     resize.add_argument("--output", required=True, metavar="FILE")
     for command in (take, give, resize):
         command.add_argument("--force", action="store_true", help="write over what is there")
@@ -282,10 +214,20 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _ids(numbers: str) -> dict[str, int]:
-    found = [int(number) for number in numbers.split(",")]
+    try:
+        found = [int(number) for number in numbers.split(",")]
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"expected {len(IDS)} numbers ({', '.join(IDS)}), found {numbers!r}") from None
     if len(found) != len(IDS):
         raise argparse.ArgumentTypeError(f"expected {len(IDS)} numbers ({', '.join(IDS)}), found {len(found)}")
     return dict(zip(IDS, found, strict=True))
+
+
+def _whole(number: str) -> int:
+    try:
+        return int(number)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"expected a whole number, found {number!r}") from None
 
 
 def _split(codes: str) -> list[str]:

@@ -123,11 +123,14 @@ def export(pretrained: Pretrained) -> Export:
 
 def write_folder(exported: Export, folder: str | Path) -> None:
     """Write `config.json` and `model.safetensors`."""
-
+    from safetensors import SafetensorError
     from safetensors.torch import save_file
 
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    save_file(exported.weights, folder / "model.safetensors", {"format": "pt"})
+    try:
+        save_file(exported.weights, folder / "model.safetensors", {"format": "pt"})
+    except SafetensorError as error:
+        raise OSError(f"{folder / 'model.safetensors'} cannot be written: {error}") from None
     described = json.dumps(exported.configuration, indent=2, ensure_ascii=False)
     (folder / "config.json").write_text(described + "\n", encoding="utf-8")

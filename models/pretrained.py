@@ -26,6 +26,8 @@ from .towers import TextTower
 
 KEY, VERSION = "interlingua", 1
 """Key of the metadata, and version of what stands under it."""
+LARGEST = 2_000_000
+"""Entries of a vocabulary, twice those of the largest published one (XLM-V): beyond is a slip of the hand, not a language."""
 TABLES = ("encoder.embeddings.tokens.weight", "head.bias")
 """Weights with a row for each vocabulary entry."""
 
@@ -72,6 +74,7 @@ def is_pretrained(path: str | Path) -> bool:
 
 def write_pretrained(pretrained: Pretrained, path: str | Path) -> None:
     """Write a file whole or not at all."""
+    from safetensors import SafetensorError
     from safetensors.torch import save_file
 
     told = {"version": VERSION, "family": pretrained.family, "encoder": pretrained.configuration}
@@ -82,6 +85,8 @@ def write_pretrained(pretrained: Pretrained, path: str | Path) -> None:
     try:
         save_file(weights, unfinished, {"format": "pt", KEY: json.dumps(told, ensure_ascii=False)})
         os.replace(unfinished, path)
+    except SafetensorError as error:
+        raise OSError(f"{path} cannot be written: {error}") from None
     finally:
         unfinished.unlink(missing_ok=True)
 
@@ -95,22 +100,55 @@ def read_pretrained(path: str | Path) -> Pretrained:
     """
     from safetensors import SafetensorError, safe_open
 
+    refuse_folder(path)
+    with open(path, "rb") as file:
+        if file.read(2) == b"PK":  # torch's files are zip archives
+            raise ValueError(
+                f"{path} is a training checkpoint, and no file of `interlingua checkpoint import`; `interlingua checkpoint "
+                f"export {path} --as FAMILY --output DIR` writes its text tower, import makes a file of that; the "
+                "configuration of its encoder is in the run's config.yaml"
+            )
     try:
         with safe_open(path, "pt") as file:
-            told = json.loads((file.metadata() or {}).get(KEY, "null"))
-            if told is None:
-                raise ValueError(
-                    f"{path} is not of ours; make one of it: `interlingua checkpoint import {path} --as FAMILY --output FILE`"
-                )
-            if told["version"] != VERSION or told["family"] not in FAMILIES:
-                raise ValueError(
-                    f"{path}: version {told['version']}, family {told['family']!r}; this release reads version {VERSION} of "
-                    f"{', '.join(FAMILIES)}"
-                )
+            told = _read_told(path, (file.metadata() or {}).get(KEY))
             weights = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     except SafetensorError as error:
         raise ValueError(f"{path}: not safetensors, or cut short ({os.path.getsize(path):,} bytes): {error}") from None
     return Pretrained(told["family"], told["encoder"]["init_args"], weights, told["languages"], told["sources"])
+
+
+def _read_told(path: str | Path, text: str | None) -> dict[str, Any]:
+    """What a file says about itself."""
+    if text is None:
+        raise ValueError(
+            f"{path} is not of ours; make one of it: `interlingua checkpoint import {path} --as FAMILY --output FILE`"
+        )
+    try:
+        told = json.loads(text)
+        version, family = told["version"], told["family"]
+    except (ValueError, LookupError, TypeError):
+        told, version, family = {}, VERSION, next(iter(FAMILIES))
+    if version != VERSION or family not in FAMILIES:
+        raise ValueError(
+            f"{path}: version {version}, family {family!r}; this release reads version {VERSION} of {', '.join(FAMILIES)}"
+        )
+    encoder = told.get("encoder")
+    if not isinstance(encoder, dict) or "init_args" not in encoder or not {"languages", "sources"} <= told.keys():
+        raise ValueError(f"{path}: its own description is damaged ({text[:60]!r}); import it anew")
+    return told
+
+
+def refuse_folder(path: str | Path) -> None:
+    """Say what to do with a folder where a file is expected.
+
+    Raises:
+        ValueError: It is one.
+    """
+    if Path(path).is_dir():
+        raise ValueError(
+            f"{path} is a folder, expected a file; where it is a checkpoint of Hugging Face's, make a file of it: `interlingua "
+            f"checkpoint import {path} --as FAMILY --output FILE`"
+        )
 
 
 def make_tower(pretrained: Pretrained) -> TextTower:
@@ -219,7 +257,13 @@ def resize_vocabulary(pretrained: Pretrained, keep: Sequence[int] | None = None,
     kept = list(range(old.size)) if keep is None else list(keep)
     new = {number: row for row, number in enumerate(kept)}
     strange = [number for number in kept if not 0 <= number < old.size]
-    if strange or len(new) < len(kept) or add < 0:
+    if add < 0:
+        raise ValueError(f"add is {add}; expected 0 or more new entries")
+    if len(kept) + add > LARGEST:
+        raise ValueError(
+            f"{len(kept):,} entries and {add:,} new ones are {len(kept) + add:,}; a vocabulary may have up to {LARGEST:,}"
+        )
+    if strange or len(new) < len(kept):
         raise ValueError(
             f"cannot keep {len(kept)} entries and add {add}: unknown ids {strange[:3]}, {len(kept) - len(new)} named twice; "
             f"the vocabulary has ids 0 to {old.size - 1}"

@@ -8,7 +8,7 @@ import torch
 from ..models.encoder import Encoder
 from ..models.heads import TokenHead
 from ..models.loading import load_whole, some
-from ..models.pretrained import Pretrained, fill_tower, find_text_tower, is_pretrained, read_pretrained
+from ..models.pretrained import Pretrained, fill_tower, find_text_tower, is_pretrained, read_pretrained, refuse_folder
 from ..models.soundness import refuse_infinite
 from .objectives.next_sentence import NextSentence
 from .objectives.objective import Objective
@@ -32,7 +32,9 @@ class Restoration:
 
         Raises:
             FileNotFoundError: There is no such file.
+            ValueError: It is a folder.
         """
+        refuse_folder(path)
         if not Path(path).is_file():
             raise FileNotFoundError(f"checkpoint {path} does not exist; give the .ckpt that `interlingua fit` wrote")
         self.path, self.tell = path, tell
@@ -98,6 +100,7 @@ def load_encoder(encoder: Encoder, path: str | Path, tell: Callable[[str], None]
         ValueError: It is no such checkpoint, or its encoder is not this encoder: a weight is missing, left over, or of
             another shape, or not finite.
     """
+    refuse_folder(path)
     if not Path(path).is_file():
         raise FileNotFoundError(f"checkpoint {path} does not exist; give the .ckpt that `interlingua fit` wrote")
     if is_pretrained(path):

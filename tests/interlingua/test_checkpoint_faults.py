@@ -8,8 +8,10 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from interlingua.__main__ import main
+from interlingua.modalities.vocabulary import Vocabulary
 from interlingua.models.forward_check import compare
-from interlingua.models.pretrained import read_pretrained, write_pretrained
+from interlingua.models.presets import Size, bert
+from interlingua.models.pretrained import make_tower, read_pretrained, write_pretrained
 from interlingua.tasks.restore import Restoration, load_encoder
 
 transformers = pytest.importorskip("transformers")
@@ -79,8 +81,6 @@ def test_what_is_not_finite_goes_nowhere(tower, capsys):
     assert not Path("out").exists()
     assert named in refused(capsys, ["resize", "bad.safetensors", "--add", "1", "--output", "more.safetensors"])
     assert not Path("more.safetensors").exists()
-    from interlingua.models.pretrained import make_tower
-
     encoder = make_tower(read_pretrained("tower.safetensors"))
     with pytest.raises(ValueError, match=r"tokens\.weight holds 1 values"):
         Restoration("bad.safetensors").fill_encoder(encoder)
@@ -140,3 +140,78 @@ def test_files_that_are_no_weights(folder, capsys, text):
     Path("some.yaml").write_text(text)
     error = refused(capsys, ["import", "some.yaml", "--as", "bert", "--output", "x.safetensors"])
     assert "some.yaml: no file of weights, or cut short" in error or "some.yaml: holds other objects" in error
+
+
+def test_outputs_that_cannot_be_written(tower, capsys, monkeypatch):
+    """Known before the work: the files to be read are not even there."""
+    for start in (["import", "none", "--as", "bert"], ["resize", "none", "--add", "1"]):
+        assert "--output /proc/o: /proc cannot be written to: " in refused(capsys, [*start, "--output", "/proc/o"])
+        assert "--output hf is a folder; expected a file" in refused(capsys, [*start, "--output", "hf", "--force"])
+        under = refused(capsys, [*start, "--output", "tower.safetensors/x"])
+        assert "tower.safetensors cannot be written to: Not a directory; choose another" in under
+    give = ["export", "none", "--as", "bert", "--output"]
+    assert "/proc/out/config.json: /proc cannot be written to: " in refused(capsys, [*give, "/proc/out"])
+    assert "--output tower.safetensors is a file; expected a folder" in refused(capsys, [*give, "tower.safetensors", "--force"])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        (
+            ["--add", "100000000000"],
+            "110 entries and 100,000,000,000 new ones are 100,000,000,110; a vocabulary may",
+        ),
+        (["--add", "-3"], "add is -3; expected 0 or more"),
+        ([], "nothing to change; give --keep IDS.txt, --add N, or both"),
+        (["--keep", "none.txt"], "--keep none.txt cannot be read: No such file or directory"),
+        (["--keep", "tower.safetensors"], "--keep tower.safetensors is no text; expected one number a line"),
+        (["--keep", "wrong.txt"], "wrong.txt: '2²' is no id"),
+    ],
+)
+def test_resize_by_what_is_no_number(tower, capsys, arguments, named):
+    Path("wrong.txt").write_text("0 1 2²", encoding="utf-8")
+    assert named in refused(capsys, ["resize", "tower.safetensors", *arguments, "--output", "new.safetensors"])
+    assert not Path("new.safetensors").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        (["--ids", "a,b,c,d,e"], "--ids: expected 5 numbers (pad, unknown, start, end, mask), found 'a,b,c,d,e'"),
+        (["--heads", "x"], "--heads: expected a whole number, found 'x'"),
+    ],
+)
+def test_options_that_are_no_numbers(folder, capsys, arguments, named):
+    with pytest.raises(SystemExit):
+        main(["checkpoint", *IMPORT, *arguments])
+    assert named in capsys.readouterr().err
+
+
+def test_a_training_checkpoint_and_a_folder_are_told_from_a_file_of_import(folder, capsys):
+    torch.save({"state_dict": {"encoder.table": torch.ones(3)}}, "last.ckpt")
+    for command in (["show", "last.ckpt"], ["resize", "last.ckpt", "--add", "1", "--output", "x"]):
+        error = refused(capsys, command)
+        assert "last.ckpt is a training checkpoint" in error
+        assert "`interlingua checkpoint export last.ckpt --as FAMILY --output DIR`" in error
+    hint = "hf is a folder, expected a file; where it is a checkpoint of Hugging Face's, make a file of it: `interlingua"
+    for command in (["show", "hf"], ["export", "hf", "--as", "bert", "--output", "x"]):
+        assert hint in refused(capsys, command)
+    with pytest.raises(ValueError, match=hint):
+        Restoration("hf")
+    with pytest.raises(ValueError, match=hint):
+        load_encoder(bert(Vocabulary(9), Size(4, 1, 2)), "hf")
+
+
+def test_another_encoder_is_not_said_to_match(folder):
+    state = bert(Vocabulary(11), Size(4, 1, 2)).state_dict()
+    torch.save({"state_dict": {f"encoder.{name}": weight for name, weight in state.items()}}, "last.ckpt")
+    said: list[str] = []
+    with pytest.raises(ValueError, match=r"tokens\.weight: checkpoint \(11, 4\), encoder \(9, 4\)"):
+        load_encoder(bert(Vocabulary(9), Size(4, 1, 2)), "last.ckpt", said.append)
+    assert said == []
+
+
+@pytest.mark.parametrize("told", ["[]", "not json", '{"version": 1}', '{"version": 1, "family": "bert", "encoder": 3}'])
+def test_files_of_ours_whose_description_is_damaged(folder, capsys, told):
+    save_file({"encoder.x": torch.ones(1)}, "bad.safetensors", {"interlingua": told})
+    assert "bad.safetensors: " in refused(capsys, ["show", "bad.safetensors"])
