@@ -16,13 +16,14 @@ from torch import Tensor, nn
 
 from ...modalities.batch import Batch, Text, take
 from ...modalities.chance import chance, salt
-from ...modalities.pair import join_texts, pair_form, swap_texts
+from ...modalities.pair import swap_texts
 from ...modalities.text import text_identity
 from ...models.encoder import Encoder, States
 from ...models.momentum import Momentum, MomentumCopy
 from ...models.pooling import Pooling, pool
 from ...models.transformer import initialize
 from ..ranks import gather_rows
+from .halves import Joining, check_pair
 from .hiding import Hiding, hide_tokens
 from .mixed_pairs import mix_pairs, translated
 from .objective import Loss, Objective
@@ -73,6 +74,7 @@ class CrossLingualContrast(Objective):
         normalize: bool = False,
         mixup: bool = True,
         pair: str = "infoxlm",
+        max_tokens: int | None = None,
         rate: float = 0.15,
         exclude_same: bool = True,
         pooling: Pooling = "first",
@@ -89,6 +91,8 @@ class CrossLingualContrast(Objective):
             mixup: Compare two pairs at once, `<s> a </s> b </s>` with their translations `<s> B </s> A </s>`; both orders are
                 drawn apart. In both. Pairs are mixed with others of the step, each with one, so rows are half as many.
             pair: Form of such a row, one of `PAIR_FORMS`.
+            max_tokens: Longest such row; in a longer one the longer sentence loses pieces first. None: the encoder's longest
+                text, or twice that where positions restart.
             rate: Probability with which tokens of both sides are hidden (a tenth of them stays, another is replaced). The
                 code's; in the paper's formula nothing is hidden (0).
             exclude_same: Whether keys about the same item, or with the same text on any side, are no negatives. Ours; in the
@@ -98,7 +102,7 @@ class CrossLingualContrast(Objective):
             weight: Coefficient of this objective in the summed loss.
 
         Raises:
-            ValueError: A number is out of its range, or the form is unknown.
+            ValueError: A number is out of its range, the form is unknown, or rows are too short for it.
         """
         super().__init__(weight)
         for name, number, least in (("layer", layer, 0), ("queue", queue, 1)):
@@ -110,7 +114,8 @@ class CrossLingualContrast(Objective):
             raise ValueError(f"{WHO}: rate is {rate}, but a share lies between 0 and 1")
         self.layer, self.size, self.temperature, self.normalize = layer, queue, temperature, normalize
         self.momentum = momentum if isinstance(momentum, Momentum) else Momentum(momentum)
-        self.mixup, self.form, self.exclude_same = mixup, pair_form(pair, WHO), exclude_same
+        check_pair(pair, max_tokens, WHO)
+        self.mixup, self.pair, self.max_tokens, self.exclude_same = mixup, pair, max_tokens, exclude_same
         self.hiding, self.pooling = Hiding("token", rate, keep=0.1, random=0.1), pooling
         self.register_buffer("moves", torch.zeros((), dtype=torch.int64))
         self._waiting: list[Rows] = []
@@ -119,7 +124,8 @@ class CrossLingualContrast(Objective):
         """Copy the encoder and build the projection.
 
         Raises:
-            ValueError: The encoder reads no text, or has fewer blocks than `layer`.
+            ValueError: The encoder reads no text, none as long as `max_tokens`, too short ones for a pair, or has fewer blocks
+                than `layer`.
         """
         if "text" not in encoder.widths or encoder.vocabulary is None:
             raise ValueError(
@@ -130,8 +136,8 @@ class CrossLingualContrast(Objective):
                 f"{WHO}: layer is {self.layer}, but {type(encoder).__name__} has {encoder.layers} blocks; "
                 f"set layer to 0 (before the first) to {encoder.layers} (after the last)"
             )
-        self.vocabulary, self.longest, self.width = encoder.vocabulary, encoder.max_tokens, encoder.widths["text"]
-        self.row = self.longest * 2 if self.form.positions == "restart" else self.longest
+        self.vocabulary, self.width = encoder.vocabulary, encoder.widths["text"]
+        self.joining = Joining.of(encoder, self.pair, WHO, self.max_tokens) if self.mixup else None
         self.projection = nn.Linear(self.width, self.width, bias=False)
         initialize(self.projection)
         self.slow, self.slow_projection = MomentumCopy(encoder), MomentumCopy(self.projection)
@@ -258,7 +264,7 @@ class CrossLingualContrast(Objective):
             return text
         ends = torch.arange(2 * lead.size, device=text.present.device).split(lead.size)
         first, second = swap_texts(*(take(text, rows) for rows in ends), self._draw(lead, purpose) < 0)
-        return join_texts(first, second, self.form, self.vocabulary, self.row, self.longest)
+        return self.joining.join(first, second)
 
     def _rows(self, key: Float[Tensor, "N D"], marked: Batch) -> Rows:
         """Keys with their numbers: items and texts that they are about, whichever text is the key."""

@@ -8,7 +8,7 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from ...modalities.batch import Batch, Text
-from ...modalities.pair import PairForm, join_texts
+from ...modalities.pair import PairForm, join_texts, pair_form
 from ...modalities.vocabulary import Vocabulary
 from ...models.encoder import Encoder, States
 from ...models.pair_head import PairHead
@@ -18,37 +18,76 @@ from .rows import refuse_packed
 
 @dataclass(frozen=True)
 class Joining:
-    """How halves are joined for one encoder.
+    """How two texts are joined for one encoder.
 
     Args:
         form: Of the row.
         vocabulary: Of the encoder.
-        longest: Longest text that the encoder reads: of a row, or of each half where positions restart.
+        row: Longest row.
+        half: Longest half, as a text of its own.
     """
 
     form: PairForm
     vocabulary: Vocabulary
-    longest: int
+    row: int
+    half: int
 
     @classmethod
-    def of(cls, encoder: Encoder, form: PairForm, who: str) -> "Joining":
+    def of(cls, encoder: Encoder, pair: str, who: str, max_tokens: int | None = None) -> "Joining":
         """For the texts of an encoder.
 
+        Args:
+            encoder: Whose texts they are.
+            pair: Form of the row, one of `PAIR_FORMS`.
+            who: Whose options these are, for the messages.
+            max_tokens: Longest row; None: the encoder's longest text, or twice that where positions restart.
+
         Raises:
-            ValueError: It reads no texts.
+            ValueError: It reads no texts, or none so long, or too short ones for a pair.
         """
         if "text" not in encoder.widths or encoder.vocabulary is None or encoder.max_tokens is None:
             raise ValueError(
                 f"{who} reads two halves as one text, but {type(encoder).__name__} reads {', '.join(encoder.widths)}; "
                 "use an encoder with a text stream"
             )
-        return cls(form, encoder.vocabulary, encoder.max_tokens)
+        form, longest = check_pair(pair, max_tokens, who), encoder.max_tokens
+        limit = longest * 2 if form.positions == "restart" else longest
+        if limit < least_row(form):
+            raise ValueError(
+                f"{who}: the encoder's max_tokens is {longest}, but pairs of the form {pair} need rows of at least "
+                f"{least_row(form)}: control tokens and a piece of each text; build the encoder with more"
+            )
+        if max_tokens is not None and max_tokens > limit:
+            raise ValueError(
+                f"{who}: max_tokens is {max_tokens}, but the encoder reads at most {longest} positions, that is rows "
+                f"of {limit} tokens in this form; lower it, or build the encoder with more"
+            )
+        return cls(form, encoder.vocabulary, max_tokens or limit, longest)
 
-    def join(self, batch: Batch, first: Text, second: Text) -> Batch:
-        """The batch with both halves in `text`, and no `translation`."""
-        row = self.longest * 2 if self.form.positions == "restart" else self.longest
-        text = join_texts(first, second, self.form, self.vocabulary, row, self.longest)
-        return batch._replace(text=text, translation=None, alignment=None)
+    def join(self, first: Text, second: Text) -> Text:
+        """Both texts in one row a sample."""
+        return join_texts(first, second, self.form, self.vocabulary, self.row, self.half)
+
+    def join_halves(self, batch: Batch, first: Text, second: Text) -> Batch:
+        """The batch with both texts in `text`, and no `translation`, nor word alignments, which speak of two texts."""
+        return batch._replace(text=self.join(first, second), translation=None, alignment=None)
+
+
+def least_row(form: PairForm) -> int:
+    """Tokens of the shortest pair: a piece of each text."""
+    return form.controls + 2
+
+
+def check_pair(pair: str, max_tokens: int | None, who: str) -> PairForm:
+    """The form of that name, which rows of `max_tokens` have room for.
+
+    Raises:
+        ValueError: There is none, or they have not.
+    """
+    form = pair_form(pair, who)
+    if max_tokens is not None and max_tokens < least_row(form):
+        raise ValueError(f"{who}: max_tokens is {max_tokens}; pairs of the form {pair} need at least {least_row(form)}")
+    return form
 
 
 def check_halves(batch: Batch, who: str) -> None:

@@ -6,11 +6,10 @@ from torch import Tensor
 
 from ...modalities.batch import Batch
 from ...modalities.chance import salt, uniform
-from ...modalities.pair import pair_form
 from ...models.encoder import Encoder, States
 from ...models.pair_head import PairHead
 from .borrowing import differs, exchange, lend_texts, warn_alone
-from .halves import Joining, check_halves, half_loss, joined, readable
+from .halves import Joining, check_halves, check_pair, half_loss, joined, readable
 from .objective import Loss, Objective
 
 SWAP = salt("next sentence")
@@ -31,24 +30,27 @@ class NextSentence(Objective):
 
     one_item_a_row = True
 
-    def __init__(self, rate: float = 0.5, pair: str = "bert", weight: float = 1.0):
+    def __init__(self, rate: float = 0.5, pair: str = "bert", max_tokens: int | None = None, weight: float = 1.0):
         """
         Args:
             rate: Probability with which a sample's second half is replaced.
             pair: Form of the row, one of `PAIR_FORMS`.
+            max_tokens: Longest row; in a longer one the longer half loses pieces first. None: the encoder's longest text,
+                or twice that where positions restart. (The data's `max_tokens` bounds each half.)
             weight: Coefficient of this objective in the summed loss.
 
         Raises:
-            ValueError: The rate is not between 0 and 1, or there is no such form.
+            ValueError: The rate is not between 0 and 1, there is no such form, or rows are too short for it.
         """
         super().__init__(weight)
         if not 0 <= rate <= 1:
             raise ValueError(f"next sentence: rate is {rate}, but a share lies between 0 and 1")
-        self.rate, self.form = rate, pair_form(pair, "next sentence")
+        check_pair(pair, max_tokens, "next sentence")
+        self.rate, self.pair, self.max_tokens = rate, pair, max_tokens
         self._warned = False
 
     def connect(self, encoder: Encoder) -> None:
-        self.joining = Joining.of(encoder, self.form, "next sentence")
+        self.joining = Joining.of(encoder, self.pair, "next sentence", self.max_tokens)
         self.pair_head = PairHead(encoder.widths["text"])
 
     def view(self, batch: Batch) -> Batch:
@@ -79,7 +81,7 @@ class NextSentence(Objective):
         candidate = differs(own, pool) & _same_language(own, pool) & readable(pool.text)
         self._warned = self._warned or warn_alone(wanted & ~candidate.any(1), view.source, NEGATIVE)
         other = exchange(own._replace(matched=view.matched), pool, wanted, candidate, self.key, self.joining.vocabulary.pad)
-        return self.joining.join(view._replace(matched=other.matched), view.text, other.text)
+        return self.joining.join_halves(view._replace(matched=other.matched), view.text, other.text)
 
     def count(self, marked: Batch) -> Int[Tensor, ""]:
         return joined(marked).sum()

@@ -5,10 +5,10 @@ from torch import Tensor
 
 from ...modalities.batch import Batch
 from ...modalities.chance import salt, uniform
-from ...modalities.pair import pair_form, swap_texts
+from ...modalities.pair import swap_texts
 from ...models.encoder import Encoder, States
 from ...models.pair_head import PairHead
-from .halves import Joining, check_halves, half_loss, joined
+from .halves import Joining, check_halves, check_pair, half_loss, joined
 from .objective import Loss, Objective
 
 ORDER = salt("sentence order")
@@ -24,26 +24,29 @@ class SentenceOrder(Objective):
 
     one_item_a_row = True
 
-    def __init__(self, pair: str = "bert", weight: float = 1.0):
+    def __init__(self, pair: str = "bert", max_tokens: int | None = None, weight: float = 1.0):
         """
         Args:
             pair: Form of the row, one of `PAIR_FORMS`.
+            max_tokens: Longest row; in a longer one the longer half loses pieces first. None: the encoder's longest text,
+                or twice that where positions restart. (The data's `max_tokens` bounds each half.)
             weight: Coefficient of this objective in the summed loss.
 
         Raises:
-            ValueError: There is no such form.
+            ValueError: There is no such form, or rows are too short for it.
         """
         super().__init__(weight)
-        self.form = pair_form(pair, "sentence order")
+        check_pair(pair, max_tokens, "sentence order")
+        self.pair, self.max_tokens = pair, max_tokens
 
     def connect(self, encoder: Encoder) -> None:
-        self.joining = Joining.of(encoder, self.form, "sentence order")
+        self.joining = Joining.of(encoder, self.pair, "sentence order", self.max_tokens)
         self.pair_head = PairHead(encoder.widths["text"])
 
     def view(self, batch: Batch) -> Batch:
         """The batch with both halves in `text`, in the order drawn of each sample and epoch, and no `translation`."""
         check_halves(batch, "sentence order")
-        return self.joining.join(batch, *swap_texts(batch.text, batch.translation, self._exchanged(batch)))
+        return self.joining.join_halves(batch, *swap_texts(batch.text, batch.translation, self._exchanged(batch)))
 
     def count(self, marked: Batch) -> Int[Tensor, ""]:
         return joined(marked).sum()

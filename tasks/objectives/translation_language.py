@@ -12,9 +12,10 @@ from torch import Tensor
 
 from ...modalities.batch import Batch, Text
 from ...modalities.chance import salt, uniform
-from ...modalities.pair import join_texts, pair_form, swap_texts
+from ...modalities.pair import swap_texts
 from ...modalities.text import text_identity
 from ...models.encoder import Encoder, States
+from .halves import Joining, check_pair
 from .hiding import Scheme, check_hiding
 from .objective import Loss, Objective
 from .rows import refuse_packed, refuse_single
@@ -64,13 +65,10 @@ class TranslationLanguage(Objective):
             ValueError: An option is unknown or out of range; see `MaskedLanguage`.
         """
         super().__init__(weight)
-        self.form = pair_form(pair, WHO)
-        least = self.form.controls + 2
-        if max_tokens is not None and max_tokens < least:
-            raise ValueError(f"{WHO}: max_tokens is {max_tokens}; pairs of the form {pair} need at least {least}")
+        check_pair(pair, max_tokens, WHO)
         if orders not in ("given", "drawn"):
             raise ValueError(f"{WHO}: orders is {orders!r}, expected given or drawn")
-        self.max_tokens, self.orders, self.path = max_tokens, orders, counts
+        self.pair, self.max_tokens, self.orders, self.path = pair, max_tokens, orders, counts
         self.hiding = check_hiding(WHO, scheme, rate, keep, random)
         self.counts = load_counts(WHO, alpha, counts, scheme)
         weights = None if self.counts is None else weigh_entries(torch.from_numpy(self.counts.counts), alpha)
@@ -81,18 +79,12 @@ class TranslationLanguage(Objective):
         """Build the head.
 
         Raises:
-            ValueError: The encoder reads no text, none as long as `max_tokens`, or has another vocabulary than the counts.
+            ValueError: The encoder reads no text, none as long as `max_tokens`, too short ones for a pair, or has another
+                vocabulary than the counts.
         """
         self.head, self.vocabulary = encoder.token_head("text"), encoder.vocabulary
         check_counts(WHO, self.counts, self.path, self.vocabulary)
-        self.longest = encoder.max_tokens
-        limit = self.longest * 2 if self.form.positions == "restart" else self.longest
-        if self.max_tokens is not None and self.max_tokens > limit:
-            raise ValueError(
-                f"{WHO}: max_tokens is {self.max_tokens}, but the encoder reads at most {self.longest} positions, that is rows "
-                f"of {limit} tokens in this form; lower it, or build the encoder with more"
-            )
-        self.row = self.max_tokens or limit
+        self.joining = Joining.of(encoder, self.pair, WHO, self.max_tokens)
 
     def view(self, batch: Batch) -> Batch:
         """The batch with text and translation joined in `text`, in the order asked for, and no `translation`; word alignments,
@@ -108,8 +100,7 @@ class TranslationLanguage(Objective):
         if self.orders == "drawn":
             draw = uniform(self.key, salt(batch.source), batch.epoch, batch.sample, ORDER)
             text, translation = swap_texts(text, translation, draw < 0.5)
-        joined = join_texts(text, translation, self.form, self.vocabulary, self.row, self.longest)
-        return batch._replace(text=joined, translation=None, alignment=None)
+        return self.joining.join_halves(batch, text, translation)
 
     def mark(self, view: Batch, pool: Batch | None = None) -> Batch:
         return hide_texts(view, ("text",), self.key, self.hiding, self.vocabulary, self.weights)

@@ -158,7 +158,7 @@ def test_the_published_numbers_are_the_defaults():
     objective = CrossLingualContrast()
     assert (objective.layer, objective.size, objective.temperature, objective.normalize) == (8, 131072, 0.25, False)
     assert (objective.mixup, objective.hiding.rate, objective.momentum.at(1)) == (True, 0.15, 0.9999)
-    assert (objective.form.ends, objective.form.positions) == (1, "continue")
+    assert (objective.pair, objective.max_tokens) == ("infoxlm", None)
 
 
 def test_vectors_of_length_one_are_another_loss():
@@ -207,6 +207,7 @@ def test_the_cost_halves_in_sixty_steps():
         ({"temperature": 0.0}, "temperature is 0.0"),
         ({"rate": 1.5}, "rate is 1.5"),
         ({"momentum": 1.5}, "least <= most <= 1"),
+        ({"max_tokens": 4}, "cross-lingual contrast: max_tokens is 4; pairs of the form infoxlm need at least 5"),
         ({"pair": "xml"}, "pair is 'xml', expected one of bert"),
     ],
 )

@@ -46,7 +46,7 @@ def test_forty_and_ten_tokens_at_thirty_two_with_positions_and_languages_that_sw
     assert [view.tokens[0, place].item() for place in (0, 21, 22, 31)] == [1] * 4
     marked = read(short, batch)
     assert score(encoder, short, marked).total.isfinite()
-    assert short.longest == 32
+    assert (short.joining.row, short.joining.half) == (32, 32)
 
 
 def test_half_of_the_pairs_are_read_the_other_way_round_by_sample_and_epoch():
