@@ -102,7 +102,8 @@ class CrossLingualContrast(Objective):
             weight: Coefficient of this objective in the summed loss.
 
         Raises:
-            ValueError: A number is out of its range, the form is unknown, or rows are too short for it.
+            ValueError: A number is out of its range, the form is unknown, or rows are too short for it, or have a
+                length without `mixup`.
         """
         super().__init__(weight)
         for name, number, least in (("layer", layer, 0), ("queue", queue, 1)):
@@ -115,6 +116,10 @@ class CrossLingualContrast(Objective):
         self.layer, self.size, self.temperature, self.normalize = layer, queue, temperature, normalize
         self.momentum = momentum if isinstance(momentum, Momentum) else Momentum(momentum)
         check_pair(pair, max_tokens, WHO)
+        if max_tokens is not None and not mixup:
+            raise ValueError(
+                f"{WHO}: max_tokens is {max_tokens}, but mixup is off, and single sentences are read whole; leave it out"
+            )
         self.mixup, self.pair, self.max_tokens, self.exclude_same = mixup, pair, max_tokens, exclude_same
         self.hiding, self.pooling = Hiding("token", rate, keep=0.1, random=0.1), pooling
         self.register_buffer("moves", torch.zeros((), dtype=torch.int64))

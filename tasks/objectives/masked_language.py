@@ -37,11 +37,13 @@ class MaskedLanguage(Objective):
             fields: Texts of the batch that are hidden: `text`, `translation`, or both.
             alpha: Exponent by which rare tokens are hidden more often, at the same rate for every text: probability
                 proportional to count^-alpha (XLM's paper: 0.5, its released code: 0; see `word_weights`).
-            counts: File with the counts of vocabulary entries (`interlingua tokenizer counts`); needed where `alpha` is not 0.
+            counts: File with the counts of vocabulary entries (`interlingua tokenizer counts`); where `alpha` is not 0, and
+                only there.
             weight: Coefficient of this objective in the summed loss.
 
         Raises:
-            ValueError: A share is outside 0 to 1, a scheme or field is unknown, or `alpha` lacks counts or single tokens.
+            ValueError: A share is outside 0 to 1, a scheme or field is unknown, or `alpha` lacks counts or single
+                tokens, or counts lack it.
         """
         super().__init__(weight)
         self.hiding = check_hiding("masked language", scheme, rate, keep, random)

@@ -32,11 +32,17 @@ def load_counts(who: str, alpha: float, path: str | None, scheme: str) -> EntryC
         scheme: What is hidden at once.
 
     Raises:
-        ValueError: The exponent is outside 0 to 1, has no counts file, or is meant for words or spans.
+        ValueError: The exponent is outside 0 to 1, has no counts file (being 0, no use for one), or is meant for words
+            or spans.
     """
     if not 0 <= alpha <= 1:
         raise ValueError(f"{who}: alpha is {alpha}, but lies between 0 (every token alike) and 1; XLM's paper has 0.5")
     if alpha == 0:
+        if path is not None:
+            raise ValueError(
+                f"{who}: counts is {path}, but alpha is 0, so nothing would be weighed by them; set alpha (XLM's paper: "
+                "0.5), or leave counts out (null)"
+            )
         return None
     if path is None:
         raise ValueError(

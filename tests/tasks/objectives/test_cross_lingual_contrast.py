@@ -208,6 +208,7 @@ def test_the_cost_halves_in_sixty_steps():
         ({"rate": 1.5}, "rate is 1.5"),
         ({"momentum": 1.5}, "least <= most <= 1"),
         ({"max_tokens": 4}, "cross-lingual contrast: max_tokens is 4; pairs of the form infoxlm need at least 5"),
+        ({"max_tokens": 64, "mixup": False}, "max_tokens is 64, but mixup is off"),
         ({"pair": "xml"}, "pair is 'xml', expected one of bert"),
     ],
 )
