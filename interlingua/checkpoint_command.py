@@ -163,7 +163,10 @@ def _check_forward(pretrained: Any, exported: Any, folder: Path | None = None, c
         raise ValueError(f"{exported.architecture} cannot be built of the configuration: {reason}") from None
     agreement = compare(pretrained, theirs)
     scores = "no head" if agreement.scores is None else f"scores {agreement.scores:.1e}"
-    print(f"forward check: {type(theirs).__name__} agrees; largest difference of states {agreement.states:.1e}, {scores}")
+    agrees = "agrees"
+    if folder is None and configuration is None:
+        agrees = "is consistent with the assumed heads, epsilon and ids; not checked against a configuration of theirs"
+    print(f"forward check: {type(theirs).__name__} {agrees}; largest difference of states {agreement.states:.1e}, {scores}")
 
 
 def _check_output(path: str | Path, force: bool) -> None:

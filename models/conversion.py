@@ -8,8 +8,9 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from .control_ids import read_control_ids
 from .families import Family
-from .foreign_configuration import check_kind, read_arguments, read_languages, write_configuration
+from .foreign_configuration import check_kind, list_assumed, read_arguments, read_languages, write_configuration
 from .foreign_weights import Foreign
 from .layouts import Translation, give_back
 from .loading import is_fairseq, translate_all
@@ -75,7 +76,15 @@ def convert(
         table = weights["encoder.embeddings.tokens.weight"]
         weights[SEGMENTS] = torch.zeros(1, table.shape[1], dtype=table.dtype)
         notes.append("segment vector: fairseq has none, zeros are written")
-    arguments = read_arguments(family, weights, foreign.facts, heads, ids, foreign.facts_from or "their configuration")
+    found, files = ({}, "") if foreign.folder is None else read_control_ids(family, foreign.folder)
+    said_in = foreign.facts_from or "their configuration"
+    arguments = read_arguments(family, weights, foreign.facts, heads, ids, said_in, found)
+    assumed = list_assumed(family, foreign.facts, {**found, **(ids or {})})
+    if found.keys() - (ids or {}).keys():
+        notes.append(f"control ids of {', '.join(found)}: as in {files}")
+    if assumed:
+        numbers = ", ".join(f"{name} {arguments['vocabulary'][name]}" for name in assumed)
+        notes.append(f"control ids assumed, as published: {numbers}; no file says them: give --ids if the tokenizer has others")
     names = _choose_languages(read_languages(foreign.facts), languages, arguments.get("languages", 0))
     pretrained = Pretrained(family.name, arguments, weights, names, dict(foreign.sources))
     make_tower(pretrained)  # says what does not fit, both sizes

@@ -41,6 +41,7 @@ def read_arguments(
     heads: int | None = None,
     ids: Mapping[str, int] | None = None,
     said_in: str = "their configuration",
+    found: Mapping[str, int] | None = None,
 ) -> dict[str, Any]:
     """Arguments of the family's preset: sizes as the weights have them, the rest as others say.
 
@@ -49,8 +50,9 @@ def read_arguments(
         weights: By our names.
         facts: What is said about the model.
         heads: Of attention; None: as said.
-        ids: Control ids; those left out are as said, or the published ones.
+        ids: Control ids; those left out are as found, as said, or the published ones.
         said_in: The file that says so, for messages.
+        found: Control ids in the tokenizer's files.
 
     Raises:
         ValueError: What is said is not what the weights or the family have, or nobody says how many heads; names both.
@@ -60,7 +62,7 @@ def read_arguments(
     sizes = count_sizes(weights)
     sizes["heads"] = _choose_heads(family, said, heads)
     _check_said(family, said, sizes)
-    vocabulary = _choose_ids(family, said, sizes["vocabulary"], ids or {})
+    vocabulary = _choose_ids(family, said, sizes["vocabulary"], found or {}, ids or {})
     sizes["max_tokens"] = sizes["rows"] - position_offset(family, vocabulary)
     rates = {name: said[family.keys[name]] for name in ("dropout", "attention_dropout") if family.keys[name] in said}
     arguments = make_arguments(family, sizes, vocabulary, rates)
@@ -133,14 +135,38 @@ def _check_traits(family: Family, said: Mapping[str, Any], traits: Traits) -> No
             raise ValueError(f"{key} is {said[key]}, but {family.name} has {getattr(traits, field)}: it is another model")
 
 
-def _choose_ids(family: Family, said: Mapping[str, Any], size: int, given: Mapping[str, int]) -> Vocabulary:
+def _choose_ids(
+    family: Family, said: Mapping[str, Any], size: int, found: Mapping[str, int], given: Mapping[str, int]
+) -> Vocabulary:
     chosen = {name: number if number >= 0 else size + number for name, number in family.published.items()}
-    chosen |= {name: said[key] for name, key in family.ids.items() if isinstance(said.get(key), int)}
-    chosen |= given
+    told = _said_ids(family, said)
+    for name in told.keys() & found.keys() - given.keys():
+        if told[name] != found[name]:
+            raise ValueError(
+                f"the {name} id is {found[name]} in the tokenizer's files, but {family.ids[name]} is {told[name]}; say "
+                "which is right: --ids PAD,UNKNOWN,START,END,MASK"
+            )
+    chosen |= {**told, **found, **given}
     try:
         return Vocabulary(size, **chosen)
     except ValueError as error:
         raise ValueError(f"{error} (--ids PAD,UNKNOWN,START,END,MASK)") from None
+
+
+def _said_ids(family: Family, said: Mapping[str, Any]) -> dict[str, int]:
+    return {name: said[key] for name, key in family.ids.items() if isinstance(said.get(key), int)}
+
+
+def list_assumed(family: Family, facts: Mapping[str, Any], told: Mapping[str, int]) -> list[str]:
+    """Control ids that are neither given, found nor said, and so are the published ones.
+
+    Args:
+        family: Whose ids.
+        facts: What is said about the model.
+        told: Ids that are given or found.
+    """
+    said = _said_ids(family, _normalize(facts))
+    return [name for name in family.published if name not in told and name not in said]
 
 
 def write_configuration(pretrained: Pretrained, architecture: str) -> dict[str, Any]:

@@ -29,12 +29,14 @@ class Foreign:
         facts: What is said about the model: `config.json`, fairseq's arguments or XLM's parameters, under their keys.
         facts_from: Where that was found; None: nowhere.
         sources: Checksums (SHA-256) of the files by name.
+        folder: Where a tokenizer's files may lie; None: nowhere.
     """
 
     weights: dict[str, Tensor]
     facts: dict[str, Any]
     facts_from: str | None
     sources: dict[str, str]
+    folder: Path | None = None
 
 
 def read_foreign(path: str | Path) -> Foreign:
@@ -53,14 +55,14 @@ def read_foreign(path: str | Path) -> Foreign:
     first = _find(path) if path.is_dir() else path
     files = _shards(first) if first.name.endswith(INDEX) else [first]
     weights: dict[str, Tensor] = {}
-    facts, facts_from = _read_facts(first.parent / "config.json")
+    facts, facts_from = read_facts(first.parent / "config.json")
     for file in files:
         found, own = _read(file)
         weights |= found
         if own:
             facts, facts_from = own, str(file)
     described = [first.parent / "config.json"] if facts_from is not None and facts_from.endswith("config.json") else []
-    return Foreign(weights, facts, facts_from, {file.name: checksum(file) for file in [*described, *files]})
+    return Foreign(weights, facts, facts_from, {file.name: checksum(file) for file in [*described, *files]}, first.parent)
 
 
 def checksum(path: Path) -> str:
@@ -81,7 +83,7 @@ def _find(folder: Path) -> Path:
 
 
 def _shards(index: Path) -> list[Path]:
-    told, _ = _read_facts(index)
+    told, _ = read_facts(index)
     named = told.get("weight_map")
     if not isinstance(named, dict) or not named or not all(isinstance(name, str) for name in named.values()):
         raise ValueError(f"{index}: weight_map is {named!r:.60}, expected files by weight; copy the folder anew")
@@ -92,7 +94,12 @@ def _shards(index: Path) -> list[Path]:
     return files
 
 
-def _read_facts(file: Path) -> tuple[dict[str, Any], str | None]:
+def read_facts(file: Path) -> tuple[dict[str, Any], str | None]:
+    """A JSON object and the file's name; nothing and None where there is no file.
+
+    Raises:
+        ValueError: It is no JSON object.
+    """
     if not file.is_file():
         return {}, None
     try:

@@ -199,9 +199,11 @@ def fill_tower(encoder: Encoder, pretrained: Pretrained, name: str) -> int:
     described = describe(sketch_tower(pretrained.kind, pretrained.arguments))
     found = differences("file", described, "encoder", describe(tower))
     if found:
+        numbers = described.vocabulary != describe(tower).vocabulary
+        again = "; where the file's ids are wrong, import it anew with `interlingua checkpoint import --ids`" if numbers else ""
         raise ValueError(
             f"{name} ({pretrained.family}) is not of this encoder's text tower; {'; '.join(found)}; set the tower to "
-            f"{pretrained.kind.class_path} with the file's arguments (`interlingua checkpoint show {name}`)"
+            f"{pretrained.kind.class_path} with the file's arguments (`interlingua checkpoint show {name}`){again}"
         )
     refuse_unsound(pretrained.weights, name)
     weights = pretrained.part("encoder")
