@@ -1,5 +1,6 @@
 """Two halves of a pair of sentences in one row: how they are joined, which rows have both, and what it costs to tell them."""
 
+import logging
 from dataclasses import dataclass
 
 import torch
@@ -14,6 +15,11 @@ from ...models.encoder import Encoder, States
 from ...models.pair_head import PairHead
 from .objective import Loss
 from .rows import refuse_packed
+
+log = logging.getLogger(__name__)
+
+FORMS_OF_LANGUAGE_TOWERS = ("xlm", "xlm-classification")
+"""Forms of XLM's towers, the only ones with language vectors."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +40,7 @@ class Joining:
 
     @classmethod
     def of(cls, encoder: Encoder, pair: str, who: str, max_tokens: int | None = None) -> "Joining":
-        """For the texts of an encoder.
+        """For the texts of an encoder. A form that is not of its kind of tower is said in the log.
 
         Args:
             encoder: Whose texts they are.
@@ -62,6 +68,7 @@ class Joining:
                 f"{who}: max_tokens is {max_tokens}, but the encoder reads at most {longest} positions, that is rows "
                 f"of {limit} tokens in this form; lower it, or build the encoder with more"
             )
+        _warn_misfit(encoder, pair, form, who)
         return cls(form, encoder.vocabulary, max_tokens or limit, longest)
 
     def join(self, first: Text, second: Text) -> Text:
@@ -88,6 +95,20 @@ def check_pair(pair: str, max_tokens: int | None, who: str) -> PairForm:
     if max_tokens is not None and max_tokens < least_row(form):
         raise ValueError(f"{who}: max_tokens is {max_tokens}; pairs of the form {pair} need at least {least_row(form)}")
     return form
+
+
+def _warn_misfit(encoder: Encoder, pair: str, form: PairForm, who: str) -> None:
+    """Say of a form that it is not one of the encoder's kind of tower, with language vectors or without."""
+    if encoder.languages and pair not in FORMS_OF_LANGUAGE_TOWERS:
+        forms = " or ".join(FORMS_OF_LANGUAGE_TOWERS)
+        log.warning("%s: pair is %s, but the encoder has language vectors; such towers (XLM) have pair %s", who, pair, forms)
+    if not encoder.languages and form.positions == "restart":
+        log.warning(
+            "%s: pair is %s, whose positions restart in the second half, but the encoder has no language vectors to tell "
+            "the halves apart; such towers have pair bert, xlm-roberta or infoxlm",
+            who,
+            pair,
+        )
 
 
 def check_halves(batch: Batch, who: str) -> None:

@@ -1,5 +1,6 @@
 """Rows of two texts, of whichever objective: as long as asked for, never too short for a pair."""
 
+import logging
 from pathlib import Path
 
 import pytest
@@ -61,6 +62,27 @@ def test_encoders_too_short_for_a_pair_are_refused(build, pair, least):
 
 def test_sentences_that_are_not_joined_may_be_short():
     assert connect(contrast, mixup=False, tower=3).joining is None
+
+
+@pytest.mark.parametrize("build", OBJECTIVES)
+@pytest.mark.parametrize(
+    ("pair", "languages", "said"),
+    [
+        ("xlm", 0, "pair is xlm, whose positions restart in the second half, but the encoder has no language vectors"),
+        ("infoxlm", 3, "pair is infoxlm, but the encoder has language vectors; such towers (XLM) have pair xlm"),
+        ("xlm", 3, None),
+        ("xlm-classification", 3, None),
+        ("infoxlm", 0, None),
+        ("xlm-roberta", 0, None),
+    ],
+)
+def test_forms_of_another_kind_of_tower_are_said_in_a_line(build, pair, languages, said, caplog):
+    with caplog.at_level(logging.WARNING):
+        connect(build, languages=languages, pair=pair)
+    assert len(caplog.messages) == (said is not None)
+    if said:
+        assert said in caplog.text
+        assert "\n" not in caplog.messages[0]
 
 
 def test_the_published_rows_of_two_halves_are_as_long_as_texts():
