@@ -50,7 +50,7 @@ def _import(options: argparse.Namespace) -> int:
         print(note)
     _describe(pretrained)
     has_own = foreign.facts_from is not None and foreign.facts_from.endswith("config.json")
-    _check_forward(pretrained, export(pretrained), configuration=foreign.facts if has_own else None)
+    _check_forward(pretrained, export(pretrained), configuration=converted.facts if has_own else None)
     write_pretrained(pretrained, options.output)
     print(f"written: {options.output}")
     return 0

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from . import layouts
 from .control_ids import read_control_ids
 from .families import Family
 from .foreign_configuration import check_kind, list_assumed, read_arguments, read_languages, write_configuration
@@ -18,6 +19,7 @@ from .pretrained import Pretrained, make_tower
 from .soundness import refuse_unsound
 
 SEGMENTS = "encoder.embeddings.segments.weight"
+ONE_SEGMENT = (layouts.XLM_ROBERTA, layouts.XLM_ROBERTA_XL)
 
 
 class Conversion(NamedTuple):
@@ -27,11 +29,13 @@ class Conversion(NamedTuple):
         pretrained: As ours.
         translation: What became of the names.
         notes: What else to say about it, one line each.
+        facts: What others say about it, as far as it was taken over.
     """
 
     pretrained: Pretrained
     translation: Translation
     notes: list[str]
+    facts: dict[str, Any]
 
 
 class Export(NamedTuple):
@@ -76,9 +80,14 @@ def convert(
         table = weights["encoder.embeddings.tokens.weight"]
         weights[SEGMENTS] = torch.zeros(1, table.shape[1], dtype=table.dtype)
         notes.append("segment vector: fairseq has none, zeros are written")
+    facts = dict(foreign.facts)
+    table = weights.get(SEGMENTS, torch.empty(0))
+    if family.layout in ONE_SEGMENT and len(table) > 1 and facts.get("type_vocab_size", len(table)) == len(table):
+        notes.append(f"segment vectors: {len(table)}; {family.name}'s texts have the first, the rest is left out")
+        weights[SEGMENTS], facts["type_vocab_size"] = table[:1].clone(), 1
     found, files = ({}, "") if foreign.folder is None else read_control_ids(family, foreign.folder)
     said_in = foreign.facts_from or "their configuration"
-    arguments = read_arguments(family, weights, foreign.facts, heads, ids, said_in, found)
+    arguments = read_arguments(family, weights, facts, heads, ids, said_in, found)
     assumed = list_assumed(family, foreign.facts, {**found, **(ids or {})})
     if found.keys() - (ids or {}).keys():
         notes.append(f"control ids of {', '.join(found)}: as in {files}")
@@ -90,7 +99,7 @@ def convert(
     make_tower(pretrained)  # says what does not fit, both sizes
     if arguments.get("languages") and names is None:
         notes.append("languages: the files do not name them; give --languages in the order of the vectors")
-    return Conversion(pretrained, translation, notes)
+    return Conversion(pretrained, translation, notes, facts)
 
 
 def _choose_languages(said: list[str] | None, given: Sequence[str] | None, count: int) -> list[str] | None:

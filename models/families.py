@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, fields
+from inspect import signature
 from typing import Any
 
 import torch
@@ -228,16 +229,19 @@ def make_arguments(
 
     Args:
         family: Whose preset.
-        sizes: Width, layers, heads, inner, max_tokens and languages, by the fields of `Traits`.
+        sizes: Width, layers, heads, inner, max_tokens, languages and epsilon (else the usual), by the fields of `Traits`.
         vocabulary: Size and control ids.
         dropout: `dropout` and `attention_dropout`.
     """
+    usual = signature(family.preset).parameters["epsilon"].default
+    epsilon = sizes.get("epsilon", usual)
     return {
         "vocabulary": asdict(vocabulary),
         **({"languages": sizes["languages"]} if family.preset is presets.xlm else {}),
         "size": asdict(Size(sizes["width"], sizes["layers"], sizes["heads"], sizes["inner"])),
         "max_tokens": sizes["max_tokens"],
         **dropout,
+        **({} if epsilon == usual else {"epsilon": epsilon}),
     }
 
 
@@ -266,5 +270,7 @@ def check_family(tower: TextTower, family: Family) -> None:
         found.append(f"inner: it has {traits.inner}, xlm has 4 x width, {4 * traits.width}")
     if family.preset is presets.xlm and traits.languages == 1:
         found.append("languages: it has 1, xlm has none or more than one")
+    if tower.embeddings.epsilon != traits.epsilon:
+        found.append(f"epsilon: its embeddings have {tower.embeddings.epsilon}, its blocks {traits.epsilon}")
     if found:
         raise ValueError(f"the tower is not {family.name}; {'; '.join(found)}")

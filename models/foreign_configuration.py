@@ -22,6 +22,9 @@ NEEDED = {
 }
 """What our towers compute, under the keys by which others say so."""
 
+ALIKE = {"roberta": "xlm-roberta"}
+"""Other names of `model_type` for what one of our families computes."""
+
 OLD = {
     "n_words": "vocab_size",
     "pad_index": "pad_token_id",
@@ -63,6 +66,8 @@ def read_arguments(
     sizes["heads"] = _choose_heads(family, said, heads)
     _check_said(family, said, sizes)
     vocabulary = _choose_ids(family, said, sizes["vocabulary"], found or {}, ids or {})
+    if family.keys["epsilon"] in said:
+        sizes["epsilon"] = said[family.keys["epsilon"]]
     sizes["max_tokens"] = sizes["rows"] - position_offset(family, vocabulary)
     rates = {name: said[family.keys[name]] for name in ("dropout", "attention_dropout") if family.keys[name] in said}
     arguments = make_arguments(family, sizes, vocabulary, rates)
@@ -73,9 +78,10 @@ def read_arguments(
 def check_kind(family: Family, facts: Mapping[str, Any]) -> None:
     """Refuse a model that says it is of another family."""
     kind = facts.get("model_type")
+    kind, named = ALIKE.get(kind, kind), kind
     if kind is not None and kind != family.name:
         known = f"--as {kind}" if kind in FAMILIES else f"one of {', '.join(FAMILIES)}"
-        raise ValueError(f"model_type is {kind!r}, but it is to be read as {family.name}; give {known}")
+        raise ValueError(f"model_type is {named!r}, but it is to be read as {family.name}; give {known}")
 
 
 def read_languages(facts: Mapping[str, Any]) -> list[str] | None:
@@ -129,10 +135,9 @@ def _check_said(family: Family, said: Mapping[str, Any], sizes: Mapping[str, int
 
 
 def _check_traits(family: Family, said: Mapping[str, Any], traits: Traits) -> None:
-    for field in ("epsilon", "segments"):
-        key = family.keys.get(field)
-        if key in said and said[key] != getattr(traits, field):
-            raise ValueError(f"{key} is {said[key]}, but {family.name} has {getattr(traits, field)}: it is another model")
+    key = family.keys.get("segments")
+    if key in said and said[key] != traits.segments:
+        raise ValueError(f"{key} is {said[key]}, but {family.name} has {traits.segments}: it is another model")
 
 
 def _choose_ids(

@@ -51,6 +51,7 @@ def bert(
     factor: int | None = None,
     distinct: int | None = None,
     recompute: bool = False,
+    epsilon: float = 1e-12,
 ) -> TextTower:
     """BERT and mBERT (arXiv:1810.04805, section 3, and its released code): segment vectors, norms with epsilon 1e-12.
 
@@ -63,10 +64,11 @@ def bert(
         factor: Width of factorised embeddings, as in ALBERT (see `TextEmbeddings`).
         distinct: Blocks with weights of their own where layers share them, as in ALBERT (see `Transformer`).
         recompute: Activation checkpointing (see `Transformer`).
+        epsilon: Of all layer norms; above 0. Published checkpoints have the default.
     """
     size = _size(size, {"base": BASE, "large": LARGE})
-    embeddings = TextEmbeddings(vocabulary, size.width, max_tokens, segments=2, dropout=dropout, epsilon=1e-12, factor=factor)
-    body = {"epsilon": 1e-12, "distinct": distinct, "recompute": recompute}
+    embeddings = TextEmbeddings(vocabulary, size.width, max_tokens, segments=2, dropout=dropout, epsilon=epsilon, factor=factor)
+    body = {"epsilon": epsilon, "distinct": distinct, "recompute": recompute}
     return TextTower(embeddings, _transformer(size, dropout, attention_dropout, **body))
 
 
@@ -77,6 +79,7 @@ def xlm_roberta(
     dropout: float = 0.1,
     attention_dropout: float = 0.1,
     recompute: bool = False,
+    epsilon: float = 1e-5,
 ) -> TextTower:
     """XLM-R, and InfoXLM, XLM-Align, HICTL and XLM-V after it (arXiv:1911.02116, section 3, and its released code).
 
@@ -89,9 +92,10 @@ def xlm_roberta(
         dropout: Rate after embeddings, attention and feed-forward.
         attention_dropout: Rate on the attention weights; 0 saves half of attention's time on CPU.
         recompute: Activation checkpointing (see `Transformer`).
+        epsilon: Of all layer norms; above 0. Published checkpoints have the default.
     """
     size = _size(size, {"base": BASE, "large": LARGE})
-    return _xlm_roberta(vocabulary, size, max_tokens, dropout, attention_dropout, "post", recompute)
+    return _xlm_roberta(vocabulary, size, max_tokens, dropout, attention_dropout, "post", recompute, epsilon)
 
 
 def xlm_roberta_xl(
@@ -101,6 +105,7 @@ def xlm_roberta_xl(
     dropout: float = 0.1,
     attention_dropout: float = 0.1,
     recompute: bool = False,
+    epsilon: float = 1e-5,
 ) -> TextTower:
     """XLM-R XL and XXL (arXiv:2105.00572, section 2): as XLM-R, but pre-norm, with no norm over the embeddings.
 
@@ -111,9 +116,10 @@ def xlm_roberta_xl(
         dropout: Rate after embeddings, attention and feed-forward.
         attention_dropout: Rate on the attention weights; 0 saves half of attention's time on CPU.
         recompute: Activation checkpointing (see `Transformer`).
+        epsilon: Of all layer norms; above 0. Published checkpoints have the default.
     """
     size = _size(size, {"xl": XL, "xxl": XXL})
-    return _xlm_roberta(vocabulary, size, max_tokens, dropout, attention_dropout, "pre", recompute)
+    return _xlm_roberta(vocabulary, size, max_tokens, dropout, attention_dropout, "pre", recompute, epsilon)
 
 
 def xlm(
@@ -124,6 +130,7 @@ def xlm(
     dropout: float = 0.1,
     attention_dropout: float = 0.1,
     recompute: bool = False,
+    epsilon: float = 1e-12,
 ) -> TextTower:
     """XLM (arXiv:1901.07291, section 3, and its released code): language vectors, a head without a layer of its own.
 
@@ -135,12 +142,13 @@ def xlm(
         dropout: Rate after embeddings, attention and feed-forward.
         attention_dropout: Rate on the attention weights; 0 saves half of attention's time on CPU.
         recompute: Activation checkpointing (see `Transformer`).
+        epsilon: Of all layer norms; above 0. Published checkpoints have the default.
     """
     size = _size(size, {"xlm-15": XLM_15, "xlm-100": XLM_100})
     embeddings = TextEmbeddings(
-        vocabulary, size.width, max_tokens, languages=languages, dropout=dropout, epsilon=1e-12, head="plain"
+        vocabulary, size.width, max_tokens, languages=languages, dropout=dropout, epsilon=epsilon, head="plain"
     )
-    return TextTower(embeddings, _transformer(size, dropout, attention_dropout, epsilon=1e-12, recompute=recompute))
+    return TextTower(embeddings, _transformer(size, dropout, attention_dropout, epsilon=epsilon, recompute=recompute))
 
 
 def _size(size: Size | str, published: Mapping[str, Size]) -> Size:
@@ -152,11 +160,26 @@ def _size(size: Size | str, published: Mapping[str, Size]) -> Size:
 
 
 def _xlm_roberta(
-    vocabulary: Vocabulary, size: Size, max_tokens: int, dropout: float, attention_dropout: float, norm: str, recompute: bool
+    vocabulary: Vocabulary,
+    size: Size,
+    max_tokens: int,
+    dropout: float,
+    attention_dropout: float,
+    norm: str,
+    recompute: bool,
+    epsilon: float,
 ) -> TextTower:
-    options = {"segments": 1, "position_offset": vocabulary.pad + 1, "norm": norm == "post", "dropout": dropout}
+    options = {
+        "segments": 1,
+        "position_offset": vocabulary.pad + 1,
+        "norm": norm == "post",
+        "dropout": dropout,
+        "epsilon": epsilon,
+    }
     embeddings = TextEmbeddings(vocabulary, size.width, max_tokens, **options)
-    return TextTower(embeddings, _transformer(size, dropout, attention_dropout, norm=norm, recompute=recompute))
+    return TextTower(
+        embeddings, _transformer(size, dropout, attention_dropout, norm=norm, recompute=recompute, epsilon=epsilon)
+    )
 
 
 def _transformer(size: Size, dropout: float, attention_dropout: float, **options) -> Transformer:

@@ -116,6 +116,8 @@ class Transformer(nn.Module):
         for name, number in {"width": width, "heads": heads, "inner": inner}.items():
             if number is not None and number < 1:
                 raise ValueError(f"transformer: {name} is {number}; expected 1 or more")
+        if not epsilon > 0:
+            raise ValueError(f"transformer: epsilon is {epsilon}; expected a number above 0")
         if distinct is not None and (distinct < 1 or layers % distinct):
             raise ValueError(f"transformer: distinct is {distinct}; expected a number that divides the {layers} layers")
         self.width, self.layers, self.recompute = width, layers, recompute

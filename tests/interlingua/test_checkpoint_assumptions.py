@@ -90,3 +90,41 @@ def test_without_a_configuration_of_theirs_nothing_agrees(bert, capsys):
     line = next(line for line in capsys.readouterr().out.splitlines() if line.startswith("forward check"))
     assert "is consistent with the assumed heads, epsilon and ids; not checked against a configuration of theirs; " in line
     assert "agrees" not in line
+
+
+@pytest.mark.parametrize("kind", ["XLMRoberta", "Roberta"])
+def test_configurations_by_default_are_taken_as_they_are(tmp_path, monkeypatch, capsys, kind):
+    """Another epsilon and two segment vectors, as the class defaults have it; RoBERTa is the same tower."""
+    monkeypatch.chdir(tmp_path)
+    torch.manual_seed(0)
+    config = getattr(transformers, f"{kind}Config")(**SIZES, max_position_embeddings=26)
+    theirs = getattr(transformers, f"{kind}ForMaskedLM")(config).eval()
+    theirs.save_pretrained("hf")
+    assert main([*IMPORT, "xlm-roberta"]) == 0
+    out = capsys.readouterr().out
+    assert "segment vectors: 2; xlm-roberta's texts have the first, the rest is left out" in out
+    assert "forward check: XLMRobertaForMaskedLM agrees" in out
+    file = read_pretrained("tower.safetensors")
+    assert file.arguments["epsilon"] == 1e-12
+    assert make_tower(file).embeddings.norm.eps == 1e-12
+    assert main(["checkpoint", "export", "tower.safetensors", "--as", "xlm-roberta", "--output", "out"]) == 0
+    assert "agrees" in capsys.readouterr().out
+    assert json.loads(Path("out/config.json").read_text())["layer_norm_eps"] == 1e-12
+    tokens = torch.tensor([[0, 9, 30, 77, 2]])
+    back = transformers.XLMRobertaForMaskedLM.from_pretrained("out")
+    assert torch.allclose(back(tokens).logits, theirs(tokens).logits, atol=1e-6)
+
+
+@pytest.mark.parametrize("family", ["bert", "xlm"])
+def test_another_epsilon_goes_there_and_back(tmp_path, monkeypatch, family, capsys):
+    monkeypatch.chdir(tmp_path)
+    sizes = {"vocab_size": 110, "emb_dim": 16, "n_layers": 1, "n_heads": 2, "n_langs": 3, "max_position_embeddings": 24}
+    if family == "bert":
+        model = transformers.BertForMaskedLM(transformers.BertConfig(**SIZES, layer_norm_eps=1e-5))
+    else:
+        model = transformers.XLMWithLMHeadModel(transformers.XLMConfig(**sizes, layer_norm_eps=1e-5))
+    model.save_pretrained("hf")
+    assert main([*IMPORT, family]) == 0
+    assert main(["checkpoint", "export", "tower.safetensors", "--as", family, "--output", "out"]) == 0
+    assert capsys.readouterr().out.count(" agrees; ") == 2
+    assert json.loads(Path("out/config.json").read_text())["layer_norm_eps"] == 1e-5

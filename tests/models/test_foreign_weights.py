@@ -188,7 +188,7 @@ def test_a_file_alone_needs_the_number_of_heads(tmp_path):
     ("name", "facts", "named"),
     [
         ("bert", {"hidden_act": "gelu_new"}, "hidden_act is 'gelu_new', but our bert computes 'gelu'"),
-        ("xlm-roberta", {"layer_norm_eps": 1e-12}, "layer_norm_eps is 1e-12, but xlm-roberta has 1e-05"),
+        ("xlm-roberta", {"type_vocab_size": 3}, "type_vocab_size is 3, but the weights have 1"),
         ("bert", {"num_hidden_layers": 12}, "num_hidden_layers is 12, but the weights have 3"),
         ("bert", {"vocab_size": 119547}, "vocab_size is 119547, but the weights have 110"),
         ("xlm-roberta", {"max_position_embeddings": 512}, "max_position_embeddings is 512, but the weights have 42"),
