@@ -2,6 +2,7 @@
 
 from pathlib import Path
 from typing import Any
+from zipfile import is_zipfile
 
 from .configuration import ConfigurationError
 
@@ -26,6 +27,8 @@ def read_tower(file: str, family: Any, objective: str | None, languages: list[st
     if not Path(file).is_file():
         raise FileNotFoundError(f"{file} does not exist; give a file of `interlingua checkpoint import`, or a .ckpt")
     if not is_pretrained(file):
+        if not is_zipfile(file):
+            raise ValueError(f"{file}: neither a file of `interlingua checkpoint import`, nor a .ckpt, or cut short")
         return _read_training(file, family, objective, languages)
     pretrained = read_pretrained(file)
     if pretrained.family != family.name:
@@ -53,7 +56,9 @@ def _read_training(file: str, family: Any, objective: str | None, languages: lis
         raise ConfigurationError(f"{file}: holds no configuration of an encoder; give the .ckpt that `interlingua fit` wrote")
     check_class("model.encoder", node)
     encoder = build(Encoder, node)
-    state = checkpoint["state_dict"]
+    state = checkpoint.get("state_dict")
+    if not isinstance(state, dict):
+        raise ConfigurationError(f"{file}: holds no state_dict; give the .ckpt that `interlingua fit` wrote")
     load_whole(encoder, _below(state, "encoder."), "encoder of the configuration")
     tower = find_text_tower(encoder)
     check_family(tower, family)

@@ -85,6 +85,19 @@ def _shapes(weights: Mapping[str, torch.Tensor]) -> dict[str, torch.Size]:
     return {name: weight.shape for name, weight in weights.items()}
 
 
+def _read(path: str | Path) -> object:
+    try:
+        return torch.load(path, map_location="cpu", weights_only=True)
+    except OSError:
+        raise
+    except Exception as error:  # an unpickler that is given something else (a text) fails in any way
+        reason = str(error).strip().partition("\n")[0]
+        raise ValueError(
+            f"{path}: no checkpoint, cut short, or with other objects than tensors and plain values ({reason}); give the .ckpt "
+            "that `interlingua fit` wrote"
+        ) from None
+
+
 def load_encoder(encoder: Encoder, path: str | Path, tell: Callable[[str], None] = print) -> None:
     """Load all weights of an encoder from a Lightning checkpoint of a module that holds it as `encoder`.
 
@@ -108,7 +121,7 @@ def load_encoder(encoder: Encoder, path: str | Path, tell: Callable[[str], None]
         start.fill_encoder(encoder)
         tell(start.said)
         return
-    checkpoint = torch.load(path, map_location="cpu", weights_only=True)
+    checkpoint = _read(path)
     if not isinstance(checkpoint, dict) or "state_dict" not in checkpoint:
         raise ValueError(f"{path} has no `state_dict`: give the .ckpt that `interlingua fit` wrote")
     stored = {name[len(PREFIX) :]: value for name, value in checkpoint["state_dict"].items() if name.startswith(PREFIX)}

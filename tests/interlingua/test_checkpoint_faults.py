@@ -215,3 +215,12 @@ def test_another_encoder_is_not_said_to_match(folder):
 def test_files_of_ours_whose_description_is_damaged(folder, capsys, told):
     save_file({"encoder.x": torch.ones(1)}, "bad.safetensors", {"interlingua": told})
     assert "bad.safetensors: " in refused(capsys, ["show", "bad.safetensors"])
+
+
+@pytest.mark.parametrize("text", ["encoder:\n  class_path: x\n", "", "hello"])
+def test_files_that_are_no_checkpoint(folder, capsys, text):
+    Path("some.yaml").write_text(text)
+    named = "some.yaml: neither a file of `interlingua checkpoint import`, nor a .ckpt"
+    assert named in refused(capsys, ["export", "some.yaml", "--as", "bert", "--output", "out"])
+    with pytest.raises(ValueError, match=r"some\.yaml: no checkpoint, cut short, or with other objects"):
+        load_encoder(bert(Vocabulary(9), Size(4, 1, 2)), "some.yaml")
