@@ -32,7 +32,7 @@ def read_checkpoint(path: str | Path) -> dict[str, Any]:
             f"{path}: not a checkpoint of tensors and plain containers; it is no checkpoint, or holds other Python objects, "
             "which could run code when loaded: give the .ckpt that `interlingua fit` wrote"
         ) from None
-    except (RuntimeError, OSError, EOFError, ValueError, KeyError):  # whatever torch makes of half a file
+    except Exception:  # whatever torch makes of half a file, or of a text
         raise ConfigurationError(
             f"{path}: not a checkpoint, or cut short ({os.path.getsize(path):,} bytes); copy it anew, or take an older one"
         ) from None

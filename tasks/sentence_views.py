@@ -56,6 +56,12 @@ def list_views(encoder: Encoder, layers: Sequence[int | None], poolings: Sequenc
             f"poolings is {list(poolings)}, but {type(encoder).__name__} pools and projects by itself; name `layers` to look "
             "at its states"
         )
+    last = max((layer for layer in layers if layer is not None), default=0) if encoder.layers is None else encoder.layers
+    beyond = [layer for layer in layers if layer is not None and not 0 <= layer <= last]
+    if beyond:
+        raise ValueError(
+            f"layers names {beyond}, but {type(encoder).__name__} has {encoder.layers} blocks (0: before the first)"
+        )
     views = []
     for layer in layers:
         views += [View(None, None)] if own and layer is None else [View(layer, pooling) for pooling in poolings]

@@ -113,6 +113,7 @@ def test_checkpoints_that_cannot_be_resumed(run):
     Path("cut.ckpt").write_bytes(last.read_bytes()[:5000])
     Path("empty.ckpt").write_bytes(b"")
     Path("garbage.ckpt").write_bytes(b"garbage")
+    Path("text.ckpt").write_text("trainer: {max_steps: 3}\n")
     Path("pickle.ckpt").write_bytes(pickle.dumps(Evil()))
     torch.save({"x": Evil()}, "evil.ckpt")
     torch.save({"x": 1}, "plain.ckpt")
@@ -121,6 +122,7 @@ def test_checkpoints_that_cannot_be_resumed(run):
         "cut": "cut short",
         "empty": "cut short",
         "garbage": "not a checkpoint",
+        "text": "cut short",
         "pickle": "not a checkpoint",
         "evil": "could run code",
         "plain": "lacks state_dict",

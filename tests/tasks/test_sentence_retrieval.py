@@ -196,6 +196,7 @@ def test_views_that_cannot_be_meant():
         ([None], ["first"], "TwoTowers pools and projects by itself; name `layers`"),
         ([1, 1], ["mean"], r"layers is \[1, 1\]; expected one or more, each once"),
         ([1], [], r"poolings is \[\]; expected one or more"),
+        ([1, 9], ["mean"], r"layers names \[9\], but TwoTowers has \d blocks"),
     ):
         with pytest.raises(ValueError, match=message):
             list_views(encoder, layers, poolings)
