@@ -50,6 +50,6 @@ def shake_hands(tokenizer: Vocabulary, tower: Vocabulary) -> None:
     if differences:
         raise ValueError(
             f"tokenizer and text tower do not agree ({'; '.join(differences)}); "
-            "set the tower's `vocabulary` to the tokenizer's numbers (`interlingua tokenizer show FILE` prints them); a tower of "
-            "`interlingua checkpoint import` is imported anew, with --ids"
+            "set the tower's `vocabulary` to the tokenizer's numbers (`interlingua tokenizer show FILE` prints them); "
+            "a tower of `interlingua checkpoint import` is imported anew, with --ids"
         )
