@@ -213,7 +213,7 @@ def test_faults(tmp_path, data):
         (Told(batches), {"chosen_on": "dev"}, "chosen_on is 'dev', but the data's sources are test"),
         (Told(batches[2:]), {}, "test: no text in en, the pivot; languages read: sw"),
         (Told([take(batches[0], torch.arange(0))]), {}, "no sentence to search"),
-        (Told(batches), {"layers": [3]}, r"states after blocks \[3\] are asked for, but there are 2 blocks"),
+        (Told(batches), {"layers": [3]}, r"layers names \[3\], but TextTower has 2 blocks"),
         (Told(batches), {"margin": 0}, "margin is 0; expected the number of neighbours"),
     ):
         with pytest.raises(ValueError, match=message):
