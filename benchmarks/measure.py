@@ -47,16 +47,17 @@ def ratio(slow: list[float], fast: list[float]) -> float:
     return statistics.median(one / other for one, other in zip(slow, fast, strict=True))
 
 
-def matmul_rate(rows: int, inner: int, columns: int, repeats: int = 20) -> float:
-    """Floating-point operations a CPU second of a plain float32 matrix product of this shape; best of the repeats."""
-    left, right = torch.randn(rows, inner), torch.randn(inner, columns)
-    out = torch.empty(rows, columns)
-    best = float("inf")
-    for _ in range(repeats):
-        start = time.process_time()
-        torch.mm(left, right, out=out)
-        best = min(best, time.process_time() - start)
-    return 2 * rows * inner * columns / best
+class Products:
+    """Plain float32 matrix products of one shape, as a contender: how fast the machine multiplies in the same minutes."""
+
+    def __init__(self, rows: int, inner: int, columns: int, repeats: int = 20):
+        self.left, self.right = torch.randn(rows, inner), torch.randn(inner, columns)
+        self.out, self.repeats = torch.empty(rows, columns), repeats
+        self.operations = 2.0 * rows * inner * columns * repeats
+
+    def __call__(self) -> None:
+        for _ in range(self.repeats):
+            torch.mm(self.left, self.right, out=self.out)
 
 
 def tune_allocator() -> None:

@@ -17,12 +17,13 @@ import sys
 import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from statistics import median
 
 import torch
 import torch.nn.functional as F
 import transformers
 from lightning import Trainer
-from measure import matmul_rate, memory_of, ratio, resident, tune_allocator
+from measure import Products, memory_of, ratio, resident, tune_allocator
 
 from interlingua.modalities.batch import Batch, Step, Text, number_positions, take
 from interlingua.modalities.vocabulary import Vocabulary
@@ -191,18 +192,19 @@ def compare(name: str, rounds: int, tuned: bool) -> dict[str, float]:
         losses = [peer.loss(text), sum(peer.hidden_loss(part, count) for part in parts), ours.loss(marked)]
     if max(losses) - min(losses) > 1e-5:
         raise SystemExit(f"the losses differ, so the times would mean nothing: {[float(loss) for loss in losses]}")
-    peers = {"peer": lambda: peer.step(text), "strong peer": lambda: peer.strong_step(parts, count)}
+    products = Products(2048, WIDTH, INNER)
+    peers = {"peer": lambda: peer.step(text), "strong peer": lambda: peer.strong_step(parts, count), "products": products}
     turns = Interleaved(Step(0, (batch,)), peers, rounds)
     ours.fit(turns, rounds + 2)
     seconds = turns.seconds
-    rate = matmul_rate(2048, WIDTH, INNER)
-    best = sorted(seconds["ours"])[len(seconds["ours"]) // 2]
+    shares = zip(seconds["products"], seconds["ours"], strict=True)
+    work = useful_operations(text, vocabulary) / products.operations
     return {
         "loss": float(losses[0]),
         "against peer": ratio(seconds["peer"], seconds["ours"]),
         "against strong peer": ratio(seconds["strong peer"], seconds["ours"]),
-        "share of GEMM rate": useful_operations(text, vocabulary) / best / rate,
-        "GEMM GFLOP/s": rate / 1e9,
+        "share of GEMM rate": work * median(gemm / step for gemm, step in shares),
+        "GEMM GFLOP/s": products.operations / median(seconds["products"]) / 1e9,
         "filled": float(text.present.float().mean()),
     }
 
