@@ -39,8 +39,20 @@ class TextTower(Encoder):
         self, text: Text, allow: Allow = same_document, keep: Collection[int] = ()
     ) -> tuple[Float[Tensor, "B L D"], dict[int, Float[Tensor, "B L D"]]]:
         """States of one text a sample, and the kept ones of lower layers."""
+        return self.encode_vectors(text, self.embeddings(text), allow, keep)
+
+    def encode_vectors(
+        self, text: Text, vectors: Float[Tensor, "tokens D"], allow: Allow = same_document, keep: Collection[int] = ()
+    ) -> tuple[Float[Tensor, "B L D"], dict[int, Float[Tensor, "B L D"]]]:
+        """As `encode`, of other vectors than the text's own.
+
+        Args:
+            text: Says where there are tokens and which may see each other; ids, languages and positions are not looked at.
+            vectors: What is read: one vector a present token, in the batch's order, as the embeddings make them.
+            allow, keep: As of `forward`.
+        """
         packing = Packing([text_stream(text)])
-        rows, kept = self.transformer(packing.place(self.embeddings(text)), packing.mask(allow), keep)
+        rows, kept = self.transformer(packing.place(vectors), packing.mask(allow), keep)
         return packing.give_back(rows)[0], {number: packing.give_back(one)[0] for number, one in kept.items()}
 
     def present(self, batch: Batch) -> dict[str, Bool[Tensor, "B _"]]:
