@@ -1,0 +1,29 @@
+"""An objective of word contrast over a real tower."""
+
+import tiny
+import torch
+from translation_pairs import ids
+
+from interlingua.models.towers import TextTower
+from interlingua.tasks.objectives.word_contrast import WordContrast
+
+
+def connected(vocabulary=tiny.VOCABULARY, factor=None, max_tokens=64, **options):
+    torch.manual_seed(0)
+    embeddings = tiny.embeddings(vocabulary=vocabulary, factor=factor, max_tokens=max_tokens)
+    encoder, objective = TextTower(embeddings, tiny.transformer()), WordContrast(**{"others": 12, **options})
+    objective.connect(encoder)
+    return encoder, objective
+
+
+def read(objective, batch):
+    return objective.mark(objective.view(batch))
+
+
+def score(encoder, objective, batch):
+    marked = read(objective, batch)
+    return objective.loss(objective.read(encoder, marked), marked)
+
+
+def words(text, row, vocabulary=tiny.VOCABULARY):
+    return set(ids(text, row)) - set(vocabulary.controls)
