@@ -19,10 +19,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
+from .attempts import Patience, RemoteError, TroubleError
 from .locks import is_at, locked
-from .objects import Patience, RemoteError, TroubleError, open_object, show
+from .objects import open_object
 from .remote import RemoteTar
 from .store import user_cache
+from .urls import show
 from .writer import checksum
 
 log = logging.getLogger(__name__)

@@ -22,10 +22,10 @@ from jaxtyping import Int64, UInt
 from ...modalities.tokenizer import Tokenizer
 from ..sample import BadSampleError
 from .index import Index
-from .objects import show
 from .progress import track
 from .reader import ShardSet
 from .store import map_index, name_apart, user_cache
+from .urls import show
 
 log = logging.getLogger(__name__)
 

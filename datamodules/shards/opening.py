@@ -9,12 +9,13 @@ from threading import Thread
 from typing import NamedTuple
 
 from ..sample import BadSampleError
+from .attempts import RemoteError
 from .cache import Cache
 from .index import Index
-from .objects import RemoteError, show
 from .remote import RemoteTar
 from .remote_index import check_index
 from .store import map_index
+from .urls import show
 
 OPEN_SHARDS = 128
 

@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
-from .objects import is_url, show
 from .remote import RemoteTar, find_remote
 from .summary import read_summary
+from .urls import is_url, show
 
 
 def find_shards(paths: Sequence[str] | str) -> list[Path]:

@@ -5,20 +5,10 @@ from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple, TypeVar
 
-from .objects import (
-    DeniedObjectError,
-    MissingObjectError,
-    RemoteError,
-    add_to_path,
-    file_name,
-    folder_of,
-    is_http,
-    list_objects,
-    look,
-    read_object,
-    show,
-)
+from .attempts import DeniedObjectError, MissingObjectError, RemoteError
+from .objects import list_objects, look, read_object
 from .summary import parse_summary
+from .urls import add_to_path, file_name, folder_of, is_http, show
 
 THREADS = 32
 

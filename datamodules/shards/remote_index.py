@@ -12,14 +12,16 @@ from pathlib import Path
 from threading import get_ident
 from typing import Any
 
+from .attempts import DeniedObjectError, MissingObjectError, RemoteError
 from .cache import Cache
 from .fields import FieldMap
 from .index import Index, build_index
-from .objects import DeniedObjectError, MissingObjectError, RemoteError, add_to_path, read_object, show
+from .objects import read_object
 from .progress import track
 from .remote import RemoteTar, in_threads
 from .store import index_suffix, is_index_of, map_index, write_index
 from .tar import BLOCK, read_at
+from .urls import add_to_path, show
 
 FETCHED_AT_ONCE = 4
 

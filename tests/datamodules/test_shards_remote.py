@@ -1,62 +1,24 @@
-"""Remote shards read as local ones do; opening fetches no tar whose index is known; what is wrong is told in one line."""
+"""Remote shards read as local ones do; opening fetches no tar whose index is known."""
 
 import json
 import multiprocessing
 import operator
 import os
 import pickle
-import ssl
-import sys
 import time
-import urllib.error
-import urllib.request
 
-import fsspec
 import pytest
-from loopback import serve
+from remote_stores import COUNT, SHARDS, tars
 from small_shards import record, write_tar
-from torch._utils import ExceptionWrapper
 
 from interlingua.datamodules.sample import Caption
 from interlingua.datamodules.shards import FieldMap, ShardSet, ShardWriter, TextField
-from interlingua.datamodules.shards import objects as objects_module
+from interlingua.datamodules.shards.attempts import RemoteError
 from interlingua.datamodules.shards.cache import Cache
 from interlingua.datamodules.shards.check import check_shards
 from interlingua.datamodules.shards.command import main
-from interlingua.datamodules.shards.objects import DeniedObjectError, MissingObjectError, RemoteError
 
-COUNT, SHARDS = 12, 4
-
-
-@pytest.fixture(autouse=True)
-def _quick(monkeypatch, tmp_path):
-    monkeypatch.setattr(objects_module, "FIRST_WAIT", 0.002)
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
-
-
-def write(folder, first=0, size=2000):
-    with ShardWriter(folder, samples_per_shard=COUNT // SHARDS, force=True) as writer:
-        for number in range(first, first + COUNT):
-            texts = [Caption("en", f"dog {number}"), Caption("de", f"Hund {number}")]
-            writer.write(f"{number:04d}", texts, image=b"\x89PNG" + number.to_bytes(2, "big") * (size // 2))
-    return folder
-
-
-@pytest.fixture
-def local(tmp_path):
-    return ShardSet(str(write(tmp_path / "store")))
-
-
-@pytest.fixture
-def server(local, tmp_path):
-    with serve(tmp_path / "store") as server:
-        yield server
-
-
-def tars(counter):
-    """Counts of tars alone."""
-    return {name: count for name, count in counter.items() if name.endswith(".tar")}
+pytestmark = pytest.mark.usefixtures("quick")
 
 
 def test_a_folder_over_http_reads_as_the_local_one(local, server, tmp_path):
@@ -169,68 +131,6 @@ def test_an_index_of_another_tar_is_no_index(server, tmp_path):
         ShardSet(f"{server.url}/shard-000001.tar").read(0)
 
 
-@pytest.mark.parametrize(
-    ("status", "kind", "words"),
-    [
-        (404, MissingObjectError, "not found (HTTP 404); check the name"),
-        (403, DeniedObjectError, "access denied (HTTP 403); sign the URL anew"),
-        (401, DeniedObjectError, "access denied (HTTP 401)"),
-        (400, RemoteError, "the server refuses it (HTTP 400)"),
-        (503, RemoteError, "HTTP 503 (8 tries); check the URL, the network and the store"),
-    ],
-)
-def test_what_cannot_be_had_is_told_with_its_url(server, status, kind, words, capsys):
-    server.status["shard-000001.tar"] = status
-    remote = ShardSet(server.url)
-    assert remote.read(0).key == "0000"
-    with pytest.raises(kind) as error:
-        remote.read(3)
-    assert str(error.value).startswith(f"{server.url}/shard-000001.tar: ")
-    assert words in str(error.value)
-    assert "\n" not in str(error.value)
-    assert server.asked["shard-000001.tar"] == (8 if status == 503 else 1)
-    with pytest.raises(kind):
-        remote.read(3)
-    server.status["index.json"] = 403
-    assert main(["show", server.url]) == 2
-    assert f"interlingua shards show: {server.url}/index.json: access denied" in capsys.readouterr().err
-    assert ShardSet(f"{server.url}/shard-000000.tar").read(0).key == "0000"
-
-
-def test_an_unreachable_server(server, tmp_path, monkeypatch):
-    monkeypatch.setattr(objects_module, "TRIES", 2)
-    remote = ShardSet(server.url)
-    server.shutdown()
-    server.server_close()
-    with pytest.raises(RemoteError, match=rf"{server.url}/shard-000000.tar: cannot be read: no connection .*2 tries"):
-        remote.read(0)
-    with pytest.raises(RemoteError, match="no connection"):
-        ShardSet(server.url)
-    with pytest.raises(ValueError, match="not a URL"):
-        ShardSet("http://[bad/a.tar")
-
-
-def test_certificates_are_not_tried_again(server, monkeypatch):
-    def refuse(*_, **__):
-        raise urllib.error.URLError(ssl.SSLCertVerificationError("certificate has expired"))
-
-    monkeypatch.setattr(urllib.request, "urlopen", refuse)
-    with pytest.raises(RemoteError, match=r"/index.json: .*certificate has expired.*; mend its certificate"):
-        ShardSet(server.url)
-
-
-def test_an_error_in_a_worker_names_the_url(server):
-    """It comes to the main process as a loader brings it: pickled, and raised anew with more words."""
-    remote = ShardSet(server.url)
-    server.status["shard-000001.tar"] = 404
-    with pytest.raises(RemoteError) as error:
-        remote.read(3)
-    assert pickle.loads(pickle.dumps(error.value)).args == error.value.args
-    brought = ExceptionWrapper((error.type, error.value, error.tb), "in a worker")
-    with pytest.raises(RemoteError, match=rf"{server.url}/shard-000001\.tar: not found"):
-        brought.reraise()
-
-
 def test_redirected_urls(local, server):
     server.moved = {f"m{number}.tar": f"/shard-00000{number}.tar" for number in range(SHARDS)}
     remote = ShardSet(f"{server.url}/m{{0..3}}.tar")
@@ -241,77 +141,11 @@ def test_redirected_urls(local, server):
     assert remote.read(0).texts == local.read(0).texts
 
 
-def test_folders_that_cannot_be_listed(server, tmp_path):
-    with pytest.raises(RemoteError, match=r"\*\.tar: HTTP cannot list a folder; name tars by \{000\.\.041\}"):
-        ShardSet(f"{server.url}/*.tar")
-    with pytest.raises(RemoteError, match=r"found no index.json in this folder; a tar's URL ends with \.tar"):
-        ShardSet(f"{server.url}/gone")
-    (tmp_path / "store" / "index.json").write_text('{"shards": []}')
-    with pytest.raises(MissingObjectError, match="lists no shard"):
-        ShardSet(f"{server.url}/index.json")
-    (tmp_path / "store" / "index.json").write_text("<html>")
-    with pytest.raises(ValueError, match=r"/index.json: not an index of shards"):
-        ShardSet(server.url)
-
-
 def test_an_index_json_without_checksums(local, server, tmp_path):
     (tmp_path / "store" / "index.json").write_text(json.dumps({"shards": [{"name": "shard-000002.tar"}]}))
     remote = ShardSet(server.url)
     assert list(remote) == [local.read(number) for number in (6, 7, 8)]
     assert remote.shards[0].remote.version.startswith("etag ")
-
-
-def test_signatures_are_not_told(server):
-    with pytest.raises(MissingObjectError) as error:
-        ShardSet(f"{server.url}/gone.tar?signature=secret")
-    assert "/gone.tar?...: not found" in str(error.value)
-    assert "secret" not in str(error.value)
-
-
-def test_memory_through_fsspec(local, tmp_path):
-    memory = fsspec.filesystem("memory")
-    memory.store.clear()
-    for file in (tmp_path / "store").iterdir():
-        memory.pipe_file(f"/bucket/{file.name}", file.read_bytes())
-    for paths in ("memory://bucket", "memory://bucket/shard-{000000..000003}.tar", "memory://bucket/*.tar"):
-        assert list(ShardSet(paths)) == list(local), paths
-    memory.rm("/bucket/index.json")
-    assert list(ShardSet("memory://bucket", cache=Cache(tmp_path / "fresh"))) == list(local)
-    with pytest.raises(MissingObjectError, match=r"memory://bucket/gone\.tar: not found"):
-        ShardSet("memory://bucket/gone.tar")
-    with pytest.raises(MissingObjectError, match=r"memory://empty: found neither index.json nor \*.tar"):
-        ShardSet("memory://empty")
-    with pytest.raises(MissingObjectError, match="this pattern finds nothing"):
-        ShardSet("memory://bucket/x*.tar")
-    remote = ShardSet("memory://bucket", cache=Cache(tmp_path / "other"))
-    assert remote.read(3) == local.read(3)
-    memory.pipe_file("/bucket/shard-000000.tar", b"changed")
-    with pytest.raises(RemoteError, match=r"memory://bucket/shard-000000.tar: changed since it was indexed"):
-        remote.read(0)
-    memory.store.clear()
-
-
-def test_file_systems_with_other_places_of_arguments(local, tmp_path, monkeypatch):
-    """That of s3 has a version where others have the start."""
-    memory = fsspec.filesystem("memory")
-    memory.store.clear()
-    for file in (tmp_path / "store").iterdir():
-        memory.pipe_file(f"/bucket/{file.name}", file.read_bytes())
-    read = type(memory).cat_file
-    monkeypatch.setattr(
-        type(memory), "cat_file", lambda own, path, version_id=None, start=None, end=None: read(own, path, start, end)
-    )
-    monkeypatch.setattr(objects_module, "FSSPEC_BLOCK", 1000)
-    assert list(ShardSet("memory://bucket")) == list(local)
-    memory.store.clear()
-
-
-def test_schemes_that_need_more(monkeypatch):
-    with pytest.raises(RemoteError, match=r"nosuch://bucket/index.json: .*expected http\(s\)://, s3://, gs://"):
-        ShardSet("nosuch://bucket")
-    monkeypatch.setitem(sys.modules, "s3fs", None)
-    with pytest.raises(RemoteError, match=r"s3://bucket/index.json: Install s3fs.*pip install 'interlingua\[remote\]'"):
-        ShardSet("s3://bucket/a.tar")
 
 
 def test_command_line(local, server, capsys):

@@ -1,10 +1,8 @@
-"""Fetching whole, once, in parts where it breaks off, and keeping no more than is allowed."""
+"""Fetching once, whoever asks and whoever dies, and keeping no more than is allowed."""
 
-import hashlib
 import logging
 import multiprocessing
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -12,205 +10,17 @@ import time
 from pathlib import Path
 
 import pytest
-from loopback import serve
+from remote_stores import content_of, fetch, find, names, write_bytes
 
-from interlingua.datamodules.sample import Caption
-from interlingua.datamodules.shards import ShardSet, ShardWriter
-from interlingua.datamodules.shards import objects as objects_module
 from interlingua.datamodules.shards.cache import Cache
 from interlingua.datamodules.shards.locks import locked
-from interlingua.datamodules.shards.objects import RemoteError
-from interlingua.datamodules.shards.remote import RemoteTar, describe
 
-SIZE = 3_000_000
-
-
-@pytest.fixture(autouse=True)
-def _quick(monkeypatch):
-    monkeypatch.setattr(objects_module, "FIRST_WAIT", 0.002)
-    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+pytestmark = pytest.mark.usefixtures("quick")
 
 
 @pytest.fixture
-def server(tmp_path):
-    """Serves a.tar, which is just bytes: what is fetched is not looked into here."""
-    (tmp_path / "store").mkdir()
-    (tmp_path / "store" / "a.tar").write_bytes(content_of(0))
-    with serve(tmp_path / "store") as server:
-        yield server
-
-
-@pytest.fixture
-def cache(tmp_path):
-    return Cache(tmp_path / "cache")
-
-
-def content_of(number, size=SIZE):
-    return hashlib.shake_128(bytes([number])).digest(size)
-
-
-def find(server, name="a.tar", sha256=False):
-    """A tar as it is found at the start of a run."""
-    url = f"{server.url}/{name}"
-    if not sha256:
-        return describe([RemoteTar(url)])[0]
-    content = (server.folder / name).read_bytes()
-    return RemoteTar(url, len(content), sha256=hashlib.sha256(content).hexdigest())
-
-
-def names(cache):
-    """Files of a cache, without locks."""
-    return sorted(path.name for path in Path(cache.folder, "tars").rglob("*") if path.is_file() and path.name != "lock")
-
-
-def fetch(cache, tar):
-    cache.fetch(tar)
-    return cache.place(tar).read_bytes()
-
-
-@pytest.mark.parametrize("sha256", [False, True])
-def test_a_broken_download_goes_on_where_it_broke_off(server, cache, sha256):
-    tar = find(server, sha256=sha256)
-    server.cut_after["a.tar"], server.times["a.tar"] = 1_200_000, 2
-    server.forget()
-    assert fetch(cache, tar) == content_of(0)
-    assert server.parts["a.tar"] == ["bytes=1200000-", "bytes=2400000-"]
-    assert server.sent["a.tar"] == SIZE
-    assert names(cache) == ["a.tar"]
-
-
-def test_it_goes_on_as_long_as_something_comes(server, cache):
-    """More breaks than tries: each brings some more."""
-    tar = find(server)
-    server.cut_after["a.tar"] = 300_000
-    assert fetch(cache, tar) == content_of(0)
-    assert server.asked["a.tar"] == 1 + 10
-
-
-@pytest.mark.parametrize("lacking", ["ranges", "etags", "validators"])
-def test_servers_that_can_do_less(server, cache, lacking):
-    """Without ranges it begins anew; without ETags, the time of change tells; without either, nothing is put together."""
-    server.ranges = lacking != "ranges"
-    server.etags = lacking == "ranges"
-    server.dates = lacking != "validators"
-    tar = find(server)
-    assert tar.size == SIZE
-    server.cut_after["a.tar"], server.times["a.tar"] = 1_200_000, 1
-    server.forget()
-    assert fetch(cache, tar) == content_of(0)
-    assert server.parts.get("a.tar", []) == (["bytes=1200000-"] if lacking == "etags" else [])
-    assert server.sent["a.tar"] == (SIZE if lacking == "etags" else SIZE + 1_200_000)
-
-
-def test_breaking_off_for_ever_is_an_error(server, cache):
-    tar = find(server)
-    server.ranges = False
-    server.cut_after["a.tar"] = 100_000
-    with pytest.raises(RemoteError, match=r"/a.tar: cannot be read: broke off after 100000 of 3000000 bytes \(\d tries\)"):
-        cache.fetch(tar)
-    assert names(cache) == [f"a.tar.{SIZE}.partial"]
-    server.cut_after.clear()
-    assert fetch(cache, tar) == content_of(0)
-
-
-def test_slow_first_bytes(server, cache, monkeypatch):
-    tar = find(server)
-    server.delay["a.tar"], server.times["a.tar"] = 0.5, 1
-    assert fetch(cache, tar) == content_of(0)
-    shutil.rmtree(cache.folder)
-    monkeypatch.setattr(objects_module, "TIMEOUT", 0.2)
-    server.times["a.tar"] = 1
-    server.forget()
-    assert fetch(cache, tar) == content_of(0)
-    assert server.asked["a.tar"] == 2
-    shutil.rmtree(cache.folder)
-    monkeypatch.setattr(objects_module, "TRIES", 2)
-    server.times["a.tar"] = 2
-    with pytest.raises(RemoteError, match=r"/a.tar: cannot be read: timed out \(2 tries\)"):
-        cache.fetch(tar)
-    assert names(cache) == [], "nothing came, nothing is kept, no room is reserved"
-
-
-@pytest.mark.parametrize("status", [500, 503, 429])
-def test_overload_is_waited_out(server, cache, status, caplog):
-    tar = find(server)
-    server.status["a.tar"], server.times["a.tar"] = status, 3
-    with caplog.at_level(logging.WARNING):
-        assert fetch(cache, tar) == content_of(0)
-    assert caplog.text.count(f"/a.tar: HTTP {status}; trying again in") == 3
-
-
-def test_a_server_may_say_how_long_to_wait(server, monkeypatch):
-    pauses = []
-    monkeypatch.setattr(objects_module.time, "sleep", pauses.append)
-    server.retry_after = "7"
-    server.status["a.tar"], server.times["a.tar"] = 503, 2
-    assert find(server).size == SIZE
-    assert pauses.count(7.0) == 2
-
-
-def test_an_index_json_of_another_size(server, cache):
-    tar = find(server, sha256=True)
-    (server.folder / "a.tar").write_bytes(content_of(0, 1000))
-    with pytest.raises(RemoteError, match=r"/a.tar: found 1000 bytes, but its index.json says 3000000; upload"):
-        cache.fetch(tar)
-
-
-@pytest.mark.parametrize("size", [SIZE, SIZE - 5, SIZE + 5])
-def test_an_object_that_changed_since_it_was_found_is_an_error(server, cache, size):
-    tar = find(server)
-    (server.folder / "a.tar").write_bytes(content_of(1, size))
-    with pytest.raises(RemoteError, match=r"/a.tar: changed since it was indexed \(.*, now .*\); start again"):
-        cache.fetch(tar)
-    assert fetch(cache, find(server)) == content_of(1, size)
-
-
-def test_an_object_that_changes_between_two_parts_is_not_put_together(server, cache, monkeypatch):
-    """The half that is there stays out of the file, whichever way the change is found out."""
-    for sha256 in (False, True):
-        (server.folder / "a.tar").write_bytes(content_of(0))
-        tar = find(server, sha256=sha256)
-        server.cut_after["a.tar"], server.times["a.tar"] = 1_000_000, 1
-        pause = objects_module.Patience.wait
-
-        def change(patience, trouble, pause=pause):
-            (server.folder / "a.tar").write_bytes(content_of(2))
-            pause(patience, trouble)
-
-        monkeypatch.setattr(objects_module.Patience, "wait", change)
-        with pytest.raises(RemoteError, match="checksum" if sha256 else "changed since it was indexed"):
-            cache.fetch(tar)
-        monkeypatch.setattr(objects_module.Patience, "wait", pause)
-
-
-def test_a_checksum_that_does_not_fit_is_an_error(server, cache):
-    tar = find(server, sha256=True)
-    (server.folder / "a.tar").write_bytes(content_of(3))
-    with pytest.raises(RemoteError, match=r"/a.tar: checksum \(SHA-256\) \w{12}\.\.\., but its index\.json says"):
-        cache.fetch(tar)
-    assert names(cache) == []
-    assert server.asked["a.tar"] == 1
-
-
-def test_a_rotten_beginning_of_another_process_is_thrown_away(server, cache):
-    """What a killed process left is gone on with; if the checksum then fails, all is fetched anew."""
-    tar = find(server, sha256=True)
-    partial = cache.place(tar).with_name(f"a.tar.{SIZE}.partial")
-    partial.parent.mkdir(parents=True)
-    partial.write_bytes(content_of(0)[:1000])
-    assert fetch(cache, tar) == content_of(0)
-    assert server.parts["a.tar"] == ["bytes=1000-"]
-    shutil.rmtree(cache.folder)
-    partial.parent.mkdir(parents=True)
-    partial.write_bytes(bytes(SIZE))
-    assert fetch(cache, tar) == content_of(0)
-
-
-def test_a_cached_file_that_was_cut_is_fetched_anew(server, cache):
-    tar = find(server)
-    cache.fetch(tar)
-    os.truncate(cache.place(tar), 1000)
-    assert fetch(cache, tar) == content_of(0)
+def store(tmp_path):
+    return write_bytes(tmp_path / "store")
 
 
 def fetch_all(cache, tars):
@@ -238,14 +48,14 @@ def test_a_killed_process_leaves_no_lock_and_no_poison(server, cache):
     tar = find(server)
     code = f"""
 import time
-from interlingua.datamodules.shards import cache, objects
+from interlingua.datamodules.shards import cache, http_objects
 from interlingua.datamodules.shards.remote import RemoteTar
-real = objects._http_blocks
+real = http_objects._blocks
 def slow(response):
     yield next(real(response))
     print("on its way", flush=True)
     time.sleep(60)
-objects._http_blocks = slow
+http_objects._blocks = slow
 cache.Cache({str(cache.folder)!r}).fetch(RemoteTar{tuple(tar)!r})
 """
     with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) as process:
@@ -321,57 +131,3 @@ def test_a_folder_that_cannot_be_written(server, tmp_path):
     (tmp_path / "file").write_bytes(b"")
     with pytest.raises(OSError, match="file"):
         Cache(tmp_path / "file").fetch(find(server))
-
-
-@pytest.fixture
-def shards(tmp_path):
-    """A writer's folder of six shards of two samples, served, and opened with a cache that holds three."""
-    with ShardWriter(tmp_path / "six", samples_per_shard=2) as writer:
-        for number in range(12):
-            writer.write(f"{number:04d}", [Caption("en", f"dog {number}")], image=b"\x89PNG" + content_of(number, 100_000))
-    local = ShardSet(str(tmp_path / "six"))
-    with serve(tmp_path / "six") as server:
-        yield local, ShardSet(server.url, cache=Cache(tmp_path / "cache", 3.2 * int(local.bytes[0]) / 1e9)), server
-
-
-def test_a_set_larger_than_its_cache_is_read_whole(shards, caplog):
-    local, remote, server = shards
-    for _ in range(2):
-        assert list(remote) == list(local)
-        assert len(names(remote.cache)) == 3
-    assert {count for name, count in server.asked.items() if name.endswith(".tar")} == {2}, "each once an epoch"
-    assert [remote.read(number) for number in range(11, -1, -1)] == list(local)[::-1]
-    assert len(remote._open.descriptors) == 1, "no more than half the cache is held open"
-    assert "in use at once" not in caplog.text
-
-
-def test_prefetching(shards):
-    local, remote, server = shards
-    remote.prefetch([2, 1, 5])
-    deadline = time.monotonic() + 10
-    while not names(remote.cache) and time.monotonic() < deadline:
-        time.sleep(0.01)
-    remote._open._fetcher.join(10)
-    assert names(remote.cache) == ["shard-000002.tar"], "half the cache is fetched ahead, no more"
-    server.forget()
-    assert remote.read(4) == local.read(4)
-    assert sum(server.asked.values()) == 0
-    server.status["shard-000003.tar"] = 404
-    remote.prefetch([3])
-    remote._open._fetcher.join(10)
-    with pytest.raises(RemoteError, match=r"shard-000003.tar: not found"):
-        remote.read(6)
-    local.prefetch([0])
-    assert local._open._fetcher is None
-
-
-def test_prefetching_does_not_keep_a_process(shards):
-    _, remote, server = shards
-    server.delay["shard-000000.tar"] = 20
-    code = f"""
-from interlingua.datamodules.shards import ShardSet
-from interlingua.datamodules.shards.cache import Cache
-shards = ShardSet({server.url!r}, cache=Cache({str(remote.cache.folder)!r}))
-shards.prefetch([0])
-"""
-    subprocess.run([sys.executable, "-W", "error", "-c", code], check=True, timeout=15)
