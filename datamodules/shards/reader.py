@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from sys import getsizeof
-from typing import NamedTuple
 
 import numpy as np
 
@@ -22,25 +21,13 @@ from .remote import RemoteTar, describe
 from .remote_index import fetch_beside, find_remote_indexes
 from .store import find_index, map_index, read_head, store_index
 from .tar import read_at
+from .text_table import TextTable, tabulate
 
 KEPT_BYTES = 2**25
 
 
 _Told = tuple[tuple[Caption, ...], int, bool, tuple[Alignment, ...]]
 """Texts, item, document and alignments of a sample."""
-
-
-class TextTable(NamedTuple):
-    """What each text of a set is, without reading any: texts of sample s are `start[s]` to `start[s + 1]`."""
-
-    start: np.ndarray
-    """int64 `[S + 1]`."""
-    language: np.ndarray
-    """uint16 `[T]`, into `ShardSet.languages`."""
-    role: np.ndarray
-    """uint16 `[T]`, into `ShardSet.roles`."""
-    size: np.ndarray
-    """uint32 `[T]`: length in UTF-8 bytes."""
 
 
 class ShardSet:
@@ -185,15 +172,7 @@ class ShardSet:
     @cached_property
     def texts(self) -> TextTable:
         """Language, role and length of all texts."""
-        starts, languages, roles, sizes, before = [np.zeros(1, np.int64)], [], [], [], 0
-        for index in self._indexes():
-            arrays = index.arrays
-            starts.append(arrays["first_text"][1:].astype(np.int64) + before)
-            before += int(arrays["first_text"][-1])
-            languages.append(_renumber(index.head["languages"], self.languages)[arrays["language"]])
-            roles.append(_renumber(index.head["roles"], self.roles)[arrays["role"]])
-            sizes.append(np.array(arrays["text_size"]))
-        return TextTable(*map(np.concatenate, (starts, languages, roles, sizes)))
+        return tabulate(self._indexes(), self.languages, self.roles)
 
     def select(
         self,
@@ -298,8 +277,3 @@ def _read_member(descriptor: int, arrays: Mapping[str, np.ndarray], member: int,
 def _key(index: Index, local: int) -> str:
     start, end = index.arrays["key_start"][local : local + 2]
     return index.arrays["key_bytes"][start:end].tobytes().decode("utf-8", "surrogateescape")
-
-
-def _renumber(words: list[str], all_words: tuple[str, ...]) -> np.ndarray:
-    """Where each word of a shard stands among all words; one entry at least, so that it can be indexed by nothing."""
-    return np.array([all_words.index(word) for word in words] or [0], np.uint16)
