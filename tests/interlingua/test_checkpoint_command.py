@@ -13,21 +13,10 @@ from interlingua.models import forward_check
 from interlingua.models.pretrained import read_pretrained
 
 transformers = pytest.importorskip("transformers")
-SIZES = {"vocab_size": 110, "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 32}
-ROBERTA = {"pad_token_id": 1, "type_vocab_size": 1, "max_position_embeddings": 26, "layer_norm_eps": 1e-5}
 IDS = "0,1,2,3,4"
 
 
-@pytest.fixture
-def folder(tmp_path, monkeypatch):
-    """A working folder with an XLM-R in `hf`."""
-    monkeypatch.chdir(tmp_path)
-    torch.manual_seed(0)
-    transformers.XLMRobertaForMaskedLM(transformers.XLMRobertaConfig(**SIZES, **ROBERTA)).save_pretrained("hf")
-    return tmp_path
-
-
-def test_import_show_export(folder, capsys):
+def test_import_show_export(roberta, capsys):
     assert main(["checkpoint", "import", "hf", "--as", "xlm-roberta", "--output", "made/tower.safetensors"]) == 0
     out = capsys.readouterr().out
     assert "42 of 42 weights matched, 0 missing, 0 unexpected\nnot in the file: pooler\n" in out
@@ -47,7 +36,7 @@ def test_import_show_export(folder, capsys):
     assert all(torch.equal(weight, second[name]) for name, weight in first.items())
 
 
-def test_what_is_left_aside_is_named(folder, capsys):
+def test_what_is_left_aside_is_named(roberta, capsys):
     weights = load_file("hf/model.safetensors") | {"classifier.dense.weight": torch.ones(2, 2)}
     weights["roberta.embeddings.position_ids"] = torch.arange(26)
     save_file(weights, "hf/model.safetensors")
@@ -57,13 +46,13 @@ def test_what_is_left_aside_is_named(folder, capsys):
     assert "unexpected, left aside: classifier.dense.weight" in out
 
 
-def test_without_transformers_it_is_said(folder, capsys, monkeypatch):
+def test_without_transformers_it_is_said(roberta, capsys, monkeypatch):
     monkeypatch.setattr(forward_check, "find_spec", lambda name: None)
     assert main(["checkpoint", "import", "hf", "--as", "xlm-roberta", "--output", "tower.safetensors"]) == 0
     assert "forward check: left out, since transformers is not installed" in capsys.readouterr().out
 
 
-def test_a_configuration_that_others_compute_otherwise_is_caught(folder, capsys, monkeypatch):
+def test_a_configuration_that_others_compute_otherwise_is_caught(roberta, capsys, monkeypatch):
     """What a check of names cannot see: their class, built as their file says, gives other outputs."""
     monkeypatch.setattr("interlingua.models.foreign_configuration.NEEDED", {})
     config = json.loads(Path("hf/config.json").read_text())
@@ -89,20 +78,20 @@ def test_a_configuration_that_others_compute_otherwise_is_caught(folder, capsys,
         (["show", "hf/config.json"], "not safetensors"),
     ],
 )
-def test_mistakes_are_answered_in_a_line(folder, capsys, arguments, named):
+def test_mistakes_are_answered_in_a_line(roberta, capsys, arguments, named):
     assert main(["checkpoint", *arguments]) == 2
     error = capsys.readouterr().err
     assert named in error
     assert error.count("\n") == 1
 
 
-def test_wrong_use_is_answered_in_a_line(folder, capsys):
+def test_wrong_use_is_answered_in_a_line(roberta, capsys):
     with pytest.raises(SystemExit):
         main(["checkpoint", "import", "hf", "--as", "xlm-roberta", "--ids", "1,2", "--output", "x"])
     assert "expected 5 numbers (pad, unknown, start, end, mask), found 2" in capsys.readouterr().err
 
 
-def test_languages_by_hand(folder, capsys):
+def test_languages_by_hand(roberta, capsys):
     sizes = {"vocab_size": 110, "emb_dim": 16, "n_layers": 1, "n_heads": 2, "n_langs": 3, "max_position_embeddings": 24}
     transformers.XLMWithLMHeadModel(transformers.XLMConfig(**sizes)).save_pretrained("xlm")
     assert main(["checkpoint", "import", "xlm", "--as", "xlm", "--output", "nameless.safetensors"]) == 0
@@ -119,7 +108,7 @@ def test_languages_by_hand(folder, capsys):
     assert "nameless.safetensors is xlm, but --as is bert" in capsys.readouterr().err
 
 
-def test_resize(folder, capsys):
+def test_resize(roberta, capsys):
     assert main(["checkpoint", "import", "hf", "--as", "xlm-roberta", "--output", "tower.safetensors"]) == 0
     Path("keep.txt").write_text("\n".join(map(str, [*range(50), 109])))
     command = ["checkpoint", "resize", "tower.safetensors", "--keep", "keep.txt", "--add", "9", "--output", "small.safetensors"]
@@ -154,7 +143,7 @@ def encoder(**vocabulary) -> dict:
     return {"class_path": "interlingua.models.presets.bert", "init_args": arguments}
 
 
-def test_export_of_a_trained_checkpoint(folder, capsys):
+def test_export_of_a_trained_checkpoint(roberta, capsys):
     objectives = {"mlm": {"class_path": MLM}, "more": {"class_path": MLM}, "nsp": {"class_path": NSP}}
     two = {"class_path": "interlingua.models.two_towers.TwoTowers", "init_args": {"text": encoder(), "vector_width": 8}}
     train("last.ckpt", two, objectives)
@@ -176,7 +165,7 @@ def test_export_of_a_trained_checkpoint(folder, capsys):
     assert "the tower is not xlm-roberta; position_offset: it has 0, xlm-roberta has 1; seg" in capsys.readouterr().err
 
 
-def test_a_head_that_objectives_share_is_one(folder, capsys):
+def test_a_head_that_objectives_share_is_one(roberta, capsys):
     objectives = {"mlm": {"class_path": MLM}, "more": {"class_path": MLM}}
     train("last.ckpt", encoder(), objectives)
     checkpoint = torch.load("last.ckpt", weights_only=True)
@@ -187,7 +176,7 @@ def test_a_head_that_objectives_share_is_one(folder, capsys):
     assert "for BertForMaskedLM" in capsys.readouterr().out
 
 
-def test_export_of_a_tower_without_a_token_head(folder, capsys):
+def test_export_of_a_tower_without_a_token_head(roberta, capsys):
     train("last.ckpt", encoder(), {"nsp": {"class_path": NSP}})
     assert main(["checkpoint", "export", "last.ckpt", "--as", "bert", "--output", "out"]) == 0
     out = capsys.readouterr().out

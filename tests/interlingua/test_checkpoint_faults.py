@@ -15,27 +15,16 @@ from interlingua.models.pretrained import make_tower, read_pretrained, write_pre
 from interlingua.tasks.restore import Restoration, load_encoder
 
 transformers = pytest.importorskip("transformers")
-SIZES = {"vocab_size": 110, "hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 32}
-ROBERTA = {"pad_token_id": 1, "type_vocab_size": 1, "max_position_embeddings": 26, "layer_norm_eps": 1e-5}
 IMPORT = ["import", "hf", "--as", "xlm-roberta", "--output", "tower.safetensors"]
 WORDS = "roberta.embeddings.word_embeddings.weight"
 
 
 @pytest.fixture
-def folder(tmp_path, monkeypatch):
-    """A working folder with an XLM-R in `hf`."""
-    monkeypatch.chdir(tmp_path)
-    torch.manual_seed(0)
-    transformers.XLMRobertaForMaskedLM(transformers.XLMRobertaConfig(**SIZES, **ROBERTA)).save_pretrained("hf")
-    return tmp_path
-
-
-@pytest.fixture
-def tower(folder, capsys):
+def tower(roberta, capsys):
     """The same, imported as `tower.safetensors`."""
     assert main(["checkpoint", *IMPORT]) == 0
     capsys.readouterr()
-    return folder
+    return roberta
 
 
 def refused(capsys, arguments: list[str]) -> str:
@@ -63,7 +52,7 @@ def spoil(weight: torch.Tensor, value: float) -> torch.Tensor:
 
 
 @pytest.mark.parametrize("value", [float("inf"), float("nan")])
-def test_import_refuses_weights_that_are_not_finite(folder, capsys, value):
+def test_import_refuses_weights_that_are_not_finite(roberta, capsys, value):
     change_weights(WORDS, lambda weight: spoil(weight, value))
     error = refused(capsys, IMPORT)
     assert "embeddings.word_embeddings.weight holds 1 values of 1,760 that are infinite or NaN" in error
@@ -101,7 +90,7 @@ def test_nan_does_not_agree(tower):
         compare(file, theirs)
 
 
-def test_integers_are_refused(folder, capsys):
+def test_integers_are_refused(roberta, capsys):
     change_weights(WORDS, lambda weight: (100 * weight).to(torch.int8))
     assert "embeddings.word_embeddings.weight is of int8; expected float16, " in refused(capsys, IMPORT)
 
@@ -117,12 +106,12 @@ def test_integers_are_refused(folder, capsys):
         ({"initializer_range": None, "chunk_size_feed_forward": "x"}, "XLMRobertaForMaskedLM cannot be built of the config"),
     ],
 )
-def test_configurations_of_wrong_values(folder, capsys, values, named):
+def test_configurations_of_wrong_values(roberta, capsys, values, named):
     configure(**values)
     assert named in refused(capsys, IMPORT)
 
 
-def test_configurations_that_are_none(folder, capsys):
+def test_configurations_that_are_none(roberta, capsys):
     Path("hf/config.json").write_text("[1, 2]")
     assert "hf/config.json: holds a list, expected an object of keys and values" in refused(capsys, IMPORT)
     Path("hf/config.json").write_bytes(b"\xff\xfe{")
@@ -130,13 +119,13 @@ def test_configurations_that_are_none(folder, capsys):
 
 
 @pytest.mark.parametrize("heads", ["0", "-1"])
-def test_heads_below_one(folder, capsys, heads):
+def test_heads_below_one(roberta, capsys, heads):
     Path("hf/config.json").unlink()
     assert f"--heads is {heads}; expected 1 or more" in refused(capsys, [*IMPORT, "--heads", heads])
 
 
 @pytest.mark.parametrize("text", ["encoder:\n  class_path: x\n", "", "hello", "}{"])
-def test_files_that_are_no_weights(folder, capsys, text):
+def test_files_that_are_no_weights(roberta, capsys, text):
     Path("some.yaml").write_text(text)
     error = refused(capsys, ["import", "some.yaml", "--as", "bert", "--output", "x.safetensors"])
     assert "some.yaml: no file of weights, or cut short" in error or "some.yaml: holds other objects" in error
@@ -181,13 +170,13 @@ def test_resize_by_what_is_no_number(tower, capsys, arguments, named):
         (["--heads", "x"], "--heads: expected a whole number, found 'x'"),
     ],
 )
-def test_options_that_are_no_numbers(folder, capsys, arguments, named):
+def test_options_that_are_no_numbers(roberta, capsys, arguments, named):
     with pytest.raises(SystemExit):
         main(["checkpoint", *IMPORT, *arguments])
     assert named in capsys.readouterr().err
 
 
-def test_a_training_checkpoint_and_a_folder_are_told_from_a_file_of_import(folder, capsys):
+def test_a_training_checkpoint_and_a_folder_are_told_from_a_file_of_import(roberta, capsys):
     torch.save({"state_dict": {"encoder.table": torch.ones(3)}}, "last.ckpt")
     for command in (["show", "last.ckpt"], ["resize", "last.ckpt", "--add", "1", "--output", "x"]):
         error = refused(capsys, command)
@@ -202,7 +191,7 @@ def test_a_training_checkpoint_and_a_folder_are_told_from_a_file_of_import(folde
         load_encoder(bert(Vocabulary(9), Size(4, 1, 2)), "hf")
 
 
-def test_another_encoder_is_not_said_to_match(folder):
+def test_another_encoder_is_not_said_to_match(roberta):
     state = bert(Vocabulary(11), Size(4, 1, 2)).state_dict()
     torch.save({"state_dict": {f"encoder.{name}": weight for name, weight in state.items()}}, "last.ckpt")
     said: list[str] = []
@@ -212,13 +201,13 @@ def test_another_encoder_is_not_said_to_match(folder):
 
 
 @pytest.mark.parametrize("told", ["[]", "not json", '{"version": 1}', '{"version": 1, "family": "bert", "encoder": 3}'])
-def test_files_of_ours_whose_description_is_damaged(folder, capsys, told):
+def test_files_of_ours_whose_description_is_damaged(roberta, capsys, told):
     save_file({"encoder.x": torch.ones(1)}, "bad.safetensors", {"interlingua": told})
     assert "bad.safetensors: " in refused(capsys, ["show", "bad.safetensors"])
 
 
 @pytest.mark.parametrize("text", ["encoder:\n  class_path: x\n", "", "hello"])
-def test_files_that_are_no_checkpoint(folder, capsys, text):
+def test_files_that_are_no_checkpoint(roberta, capsys, text):
     Path("some.yaml").write_text(text)
     named = "some.yaml: neither a file of `interlingua checkpoint import`, nor a .ckpt"
     assert named in refused(capsys, ["export", "some.yaml", "--as", "bert", "--output", "out"])
