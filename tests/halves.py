@@ -29,6 +29,19 @@ def connected(objective, encoder=None):
     return encoder, objective
 
 
+def claim_class_zero(objective) -> None:
+    """Make a head sure of class zero: costs 20 a pair that is of class one, and nothing else."""
+    nn.init.zeros_(objective.pair_head.head.weight)
+    objective.pair_head.head.bias.data = torch.tensor([20.0, 0.0])
+
+
+def pack_first_row(text: Text) -> Text:
+    """The same, with two documents in the first row."""
+    document = torch.zeros_like(text.document)
+    document[0, 3:] = 1
+    return text._replace(document=document)
+
+
 def mark(objective, batch, pool=None):
     return objective.mark(objective.view(batch), pool)
 
@@ -50,6 +63,19 @@ def check_ignorance(encoder, objective) -> None:
     loss = score(encoder, objective, marked)
     assert loss.count == objective.count(marked) == len(LENGTHS)
     assert loss.total.item() / len(LENGTHS) == pytest.approx(math.log(2), rel=1e-6)
+
+
+def check_rows_that_lack_a_half(encoder, objective, batch: Batch, pairs: int) -> Batch:
+    """They are read alone and not counted. Row 1 must lack its first half, row 2 its second.
+
+    Returns:
+        The batch, marked.
+    """
+    marked = mark(objective, batch)
+    assert pieces(marked.text, 1) == pieces(batch.translation, 1)
+    assert pieces(marked.text, 2) == pieces(batch.text, 2)
+    assert score(encoder, objective, marked).count == objective.count(marked) == pairs
+    return marked
 
 
 def check_nothing_to_score(encoder, objective, marked) -> None:

@@ -5,9 +5,22 @@ import logging
 import pytest
 import tiny
 import torch
-from halves import LENGTHS, NOTHING, OTHERS, check_ignorance, check_nothing_to_score, connected, halves, mark, pieces, score
+from halves import (
+    LENGTHS,
+    NOTHING,
+    OTHERS,
+    check_ignorance,
+    check_nothing_to_score,
+    check_rows_that_lack_a_half,
+    claim_class_zero,
+    connected,
+    halves,
+    mark,
+    pack_first_row,
+    pieces,
+    score,
+)
 from learning import reach_half
-from torch import nn
 
 from interlingua.modalities.batch import take
 from interlingua.tasks.objectives.masked_language import MaskedLanguage
@@ -56,8 +69,7 @@ def test_an_ignorant_head_costs_log_two_a_pair(rate):
 def test_class_zero_means_that_it_is_next():
     """BERT's released code; the other way round the cost would be that of the other rows."""
     encoder, nsp = objective()
-    nn.init.zeros_(nsp.pair_head.head.weight)
-    nsp.pair_head.head.bias.data = torch.tensor([20.0, 0.0])
+    claim_class_zero(nsp)
     marked = mark(nsp, halves(items=[0, 1, 2, 3, 4, 5]))
     replaced = (~marked.matched).sum().item()
     assert replaced != 3
@@ -139,13 +151,8 @@ def test_the_choice_depends_on_neither_order_nor_split_nor_padding_of_the_pool()
 
 def test_rows_that_lack_a_half_are_read_alone_and_not_counted():
     encoder, nsp = objective(rate=1.0)
-    batch = halves([5, 0, 6, 7, 0], [4, 5, 0, 6, 0])
-    marked = mark(nsp, batch)
+    marked = check_rows_that_lack_a_half(encoder, nsp, halves([5, 0, 6, 7, 0], [4, 5, 0, 6, 0]), pairs=2)
     assert marked.matched.tolist() == [False, True, True, False, True]
-    assert pieces(marked.text, 1) == pieces(batch.translation, 1)
-    assert pieces(marked.text, 2) == pieces(batch.text, 2)
-    loss = score(encoder, nsp, marked)
-    assert loss.count == nsp.count(marked) == 2
 
 
 @pytest.mark.parametrize("batch", NOTHING.values(), ids=NOTHING)
@@ -204,10 +211,8 @@ def test_what_cannot_be_meant_is_refused():
     with pytest.raises(ValueError, match=r"next sentence: source 'captions' has no second text; .*following: 1"):
         nsp.view(tiny.batch())
     packed = halves()
-    document = torch.zeros_like(packed.text.document)
-    document[0, 3:] = 1
     with pytest.raises(ValueError, match="rows of source 'pages' are packed"):
-        nsp.view(packed._replace(text=packed.text._replace(document=document)))
+        nsp.view(packed._replace(text=pack_first_row(packed.text)))
     with pytest.raises(ValueError, match=r"rate is 1\.5"):
         NextSentence(rate=1.5)
     with pytest.raises(ValueError, match="ImageTower reads image; use an encoder with a text stream"):

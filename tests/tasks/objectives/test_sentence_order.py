@@ -3,9 +3,20 @@
 import pytest
 import tiny
 import torch
-from halves import NOTHING, check_ignorance, check_nothing_to_score, connected, halves, mark, pieces, score
+from halves import (
+    NOTHING,
+    check_ignorance,
+    check_nothing_to_score,
+    check_rows_that_lack_a_half,
+    claim_class_zero,
+    connected,
+    halves,
+    mark,
+    pack_first_row,
+    pieces,
+    score,
+)
 from learning import reach_half
-from torch import nn
 
 from interlingua.modalities.batch import take
 from interlingua.tasks.objectives.masked_language import MaskedLanguage
@@ -45,8 +56,7 @@ def test_an_ignorant_head_costs_log_two_a_pair():
 def test_class_one_means_that_they_are_exchanged():
     """ALBERT's released code; the other way round the cost would be that of the other rows."""
     encoder, sop = objective()
-    nn.init.zeros_(sop.pair_head.head.weight)
-    sop.pair_head.head.bias.data = torch.tensor([20.0, 0.0])
+    claim_class_zero(sop)
     batch = halves([6] * 9, [7] * 9)
     marked = mark(sop, batch)
     assert score(encoder, sop, marked).total.item() == pytest.approx(20.0 * exchanged(batch, marked).sum().item(), rel=1e-5)
@@ -65,11 +75,7 @@ def test_neither_padding_nor_batch_mates_matter():
 
 def test_rows_that_lack_a_half_are_read_alone_and_not_counted():
     encoder, sop = objective()
-    batch = halves([5, 0, 6], [4, 5, 0])
-    marked = mark(sop, batch)
-    assert pieces(marked.text, 1) == pieces(batch.translation, 1)
-    assert pieces(marked.text, 2) == pieces(batch.text, 2)
-    assert score(encoder, sop, marked).count == sop.count(marked) == 1
+    check_rows_that_lack_a_half(encoder, sop, halves([5, 0, 6], [4, 5, 0]), pairs=1)
 
 
 @pytest.mark.parametrize("batch", NOTHING.values(), ids=NOTHING)
@@ -97,9 +103,7 @@ def test_what_cannot_be_meant_is_refused():
     with pytest.raises(ValueError, match=r"sentence order: source 'captions' has no second text; .*following: 1"):
         sop.view(tiny.batch())
     packed = halves()
-    document = torch.zeros_like(packed.translation.document)
-    document[0, 3:] = 1
     with pytest.raises(ValueError, match=r"sentence order scores one item a row, .*several documents share a translation"):
-        sop.view(packed._replace(translation=packed.translation._replace(document=document)))
+        sop.view(packed._replace(translation=pack_first_row(packed.translation)))
     with pytest.raises(ValueError, match="sentence order: pair is 'b'"):
         SentenceOrder(pair="b")
