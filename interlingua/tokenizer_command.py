@@ -149,11 +149,11 @@ def _add_train(commands: Any) -> None:
         default=0.7,
         help="exponent of a language's lines in its share: 1 as the data are, 0 all alike (default: 0.7)",
     )
-    train.add_argument("--languages", type=_split, metavar="en,de", help="codes in the order of their ids (default: sorted)")
+    _add_languages(train, "codes in the order of their ids (default: sorted)")
     _add_roles(train)
     train.add_argument("--limit-lines", type=int, default=2_000_000, metavar="N", help="lines drawn at most (default: 2000000)")
     train.add_argument("--seed", type=int, default=0, help="decides which lines are drawn (default: 0)")
-    train.add_argument("--force", action="store_true", help="write over an existing tokenizer")
+    _add_force(train, "tokenizer")
 
 
 def _add_import(commands: Any) -> None:
@@ -173,9 +173,7 @@ def _add_import(commands: Any) -> None:
     take.add_argument(
         "--output", required=True, metavar=FILE, help="other files go beside it; NAME.model for xlm-roberta alone"
     )
-    take.add_argument(
-        "--languages", type=_split, metavar="en,de", help="codes of your data in the order of their ids; XLM's files tell them"
-    )
+    _add_languages(take, "codes of your data in the order of their ids; XLM's files tell them")
     take.add_argument(
         "--lower-case",
         action=argparse.BooleanOptionalAction,
@@ -186,7 +184,7 @@ def _add_import(commands: Any) -> None:
         choices=["xlm_original", "xlm_hf"],
         help="what XLM's texts start with: </s>, as it was trained (default), or <s>, as with Hugging Face",
     )
-    take.add_argument("--force", action="store_true", help="write over an existing tokenizer")
+    _add_force(take, "tokenizer")
 
 
 def _add_check(commands: Any) -> None:
@@ -209,7 +207,7 @@ def _add_check(commands: Any) -> None:
         metavar="N",
         help="longest text (default: what --encoder or its data say, else 512)",
     )
-    check.add_argument("--languages", type=_split, metavar="en,de", help="check only texts in these (default: all)")
+    _add_languages(check, "check only texts in these (default: all)")
     _add_roles(check)
     check.add_argument(
         "--limit-texts",
@@ -229,7 +227,7 @@ def _add_counts(commands: Any) -> None:
     _add_texts(count)
     count.add_argument("--output", required=True, metavar="NAME.counts.json", help="what is written")
     _add_roles(count)
-    count.add_argument("--force", action="store_true", help="write over an existing file")
+    _add_force(count, "file")
 
 
 def _add_texts(parser: argparse.ArgumentParser) -> None:
@@ -240,6 +238,14 @@ def _add_texts(parser: argparse.ArgumentParser) -> None:
 
 def _add_roles(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--roles", type=_split, metavar="ROLE,ROLE", help="use only texts of these roles (default: all)")
+
+
+def _add_languages(parser: argparse.ArgumentParser, meaning: str) -> None:
+    parser.add_argument("--languages", type=_split, metavar="en,de", help=meaning)
+
+
+def _add_force(parser: argparse.ArgumentParser, what: str) -> None:
+    parser.add_argument("--force", action="store_true", help=f"write over an existing {what}")
 
 
 def _split(codes: str) -> list[str]:
