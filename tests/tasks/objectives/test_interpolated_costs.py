@@ -144,11 +144,11 @@ def test_ranks_and_blocks_sum_to_the_whole_in_loss_and_gradients(cuts, items, mo
 
 def test_states_far_off_the_origin_keep_their_distances():
     """Where cosines are 0.9999 and squared lengths swallow squared distances."""
-    every, exact = embeddings(shift=300.0), embeddings(shift=300.0, dtype=torch.float64)
+    every, exact = (embeddings(40, shift=300.0, dtype=dtype) for dtype in EXACT)
     found, expected = (shares(one.left, one.right, one.right, torch.tensor(1.0)) for one in (every, exact))
-    torch.testing.assert_close(found.double(), expected, rtol=1e-4, atol=1e-4)
-    rough = torch.cdist(every.left, every.right, compute_mode="use_mm_for_euclid_dist")
-    assert (rough.double() - torch.cdist(exact.left, exact.right)).abs().max() > 1e-3
+    torch.testing.assert_close(found.double(), expected, rtol=1e-3, atol=1e-3)
+    rough = torch.cdist(every.left, every.right)  # of so many rows, by products
+    assert (rough.double() - torch.cdist(exact.left, exact.right)).abs().max() > 1e-2
 
 
 @pytest.mark.parametrize("rows", [[0], [0, 0, 0]])
