@@ -1,4 +1,4 @@
-"""`interlingua tokenizer`: train, import or check a tokenizer, count its entries in texts, show what it does."""
+"""`interlingua tokenizer`: train, import or check a tokenizer, count entries and cut dictionaries by it, show what it does."""
 
 import argparse
 import sys
@@ -8,6 +8,7 @@ from typing import Any
 
 from .configuration import ConfigurationError
 from .datamodules.arguments import OneLineParser
+from .tokenizer_dictionary import add_dictionary
 
 PROGRAM = "interlingua tokenizer"
 FILE = "NAME.json|NAME.model"
@@ -127,6 +128,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_import(commands)
     _add_check(commands)
     _add_counts(commands)
+    add_dictionary(commands)
     inspect = commands.add_parser(
         "show", help="print size and ids (as `vocabulary:` wants them), languages, normalisation, hash"
     )

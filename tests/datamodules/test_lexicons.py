@@ -1,0 +1,104 @@
+"""Lexicons in the forms that people have, cut by a real tokenizer."""
+
+import gzip
+import json
+
+import pytest
+import torch
+from trained import small_tokenizer
+
+from interlingua.datamodules.lexicons import compile_dictionary, read_lexicon
+from interlingua.modalities.text import collate_text
+from interlingua.tasks.objectives.dictionary_search import DictionarySearch
+
+
+def test_lines_of_two_words_are_pairs_both_ways(tmp_path):
+    muse, tabs = tmp_path / "en-de.txt", tmp_path / "en-de.tsv.gz"
+    muse.write_text("dog hund\n\ncat  katze \n", encoding="utf-8")
+    tabs.write_bytes(gzip.compress(b"to go\tgehen\ndog\tder Hund\n"))
+    dog, cat = (("en", "dog"), ("de", "hund")), (("en", "cat"), ("de", "katze"))
+    assert list(read_lexicon(str(muse), ["en", "de"])) == [dog, dog[::-1], cat, cat[::-1]]
+    assert [pair[1] for pair in read_lexicon(str(tabs), ["en", "de"])][::2] == [("de", "gehen"), ("de", "der Hund")]
+
+
+def test_json_lines_are_pairs_of_all_their_languages(tmp_path):
+    path = tmp_path / "some.jsonl"
+    path.write_text(json.dumps({"words": {"en": "ten", "de": "zehn", "fr": "dix"}, "id": 5}) + "\n\n", encoding="utf-8")
+    assert len(list(read_lexicon(str(path), None))) == 6
+    assert list(read_lexicon(str(path), ["fr", "en"])) == [(("en", "ten"), ("fr", "dix")), (("fr", "dix"), ("en", "ten"))]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "languages", "message"),
+    [
+        ("a.txt", "dog hund\n", None, "a.txt: lines of a word and its translation; say in which two languages"),
+        ("a.txt", "dog hund\n", ["en", "de", "fr"], "say in which two languages"),
+        ("a.txt", "dog hund\nto go gehen\n", ["en", "de"], "a.txt, line 2: found 3 words"),
+        ("a.jsonl", '{"words": {"en": "a"}}\n{"word": 1}\n', None, "a.jsonl, line 2: KeyError.*expected"),
+        ("a.jsonl", '{"words": {"en": 5}}\n', None, "a.jsonl, line 1: .*a word that is no text"),
+        ("a.jsonl", "nothing\n", None, "a.jsonl, line 1: JSONDecodeError"),
+    ],
+)
+def test_mistakes_are_named_with_file_and_line(tmp_path, name, content, languages, message):
+    (tmp_path / name).write_text(content, encoding="utf-8")
+    with pytest.raises(ValueError, match=message):
+        list(read_lexicon(str(tmp_path / name), languages))
+    with pytest.raises(ValueError, match=r"none.txt: cannot be read"):
+        list(read_lexicon(str(tmp_path / "none.txt"), ["en", "de"]))
+
+
+def both(*pairs):
+    return [one for pair in pairs for one in (pair, pair[::-1])]
+
+
+def translations(found, tokenizer, language, text):
+    """Translations of a whole text, as they are decoded."""
+    search, batch = DictionarySearch(found, 4), collate_text([text], [language], tokenizer, 64)
+    words, decoded = search.find_words(batch), set()
+    for seed in range(20):
+        phrases = search.search(batch, words, torch.tensor([-1]), torch.tensor([seed]))
+        for _, start, size in phrases.valid.nonzero().tolist():
+            span = slice(int(phrases.begin[0, start, size]), int(phrases.stop[0, start, size]))
+            ids = search.pool.tokens[span].tolist()
+            decoded.add((start, size + 1, tokenizer.decode(ids).strip(), tokenizer.languages[search.pool.language[span][0]]))
+    return decoded
+
+
+def test_words_are_found_in_sentences_as_the_tokenizer_cuts_them(data):
+    """Inside, at the end with a full stop, at the start; phrases; scripts without spaces."""
+    tokenizer = small_tokenizer(data)
+    pairs = [
+        (("en", "dog"), ("de", "Hund")),
+        (("en", "red dog"), ("de", "roter Hund")),
+        (("en", "dog"), ("zh", "狗")),
+        (("en", "dog"), ("tlh", "targh")),
+        (("en", "sofa"), ("de", "sofa")),
+        (("en", "cat"), ("de", " ")),
+        (("en", "dog"), ("en", "hound")),
+    ]
+    found, skipped = compile_dictionary(both(*pairs), tokenizer)
+    assert found.tokenizer == tokenizer.hash
+    assert len(found.punctuation) == tokenizer.vocabulary.size
+    assert found.punctuation[tokenizer.encode(["dog ."]).ids[-1]] or found.punctuation[tokenizer.encode(["dog."]).ids[-1]]
+    assert dict(skipped) == {
+        "a language that the tokenizer does not know": 2,
+        "the same on both sides": 2,
+        "nothing left of a word, or unknown pieces": 2,
+    }
+    german, chinese = ("Hund", "de"), ("狗", "zh")
+    assert translations(found, tokenizer, "en", "dog") == {(0, 1, *german), (0, 1, *chinese)}
+    assert translations(found, tokenizer, "en", "the dog.") == {(1, 1, *german), (1, 1, *chinese)}
+    assert (2, 2, "roter Hund", "de") in translations(found, tokenizer, "en", "I saw red dog, today")
+    assert translations(found, tokenizer, "en", "the red, dog") == {(2, 1, *german), (2, 1, *chinese)}
+    assert not translations(found, tokenizer, "en", "the dogs")
+    assert not translations(found, tokenizer, "fr", "dog")
+    assert {one[2:] for one in translations(found, tokenizer, "zh", "狗")} == {("dog", "en")}
+    assert {one[2:] for one in translations(found, tokenizer, "zh", "大狗在")} == {("dog", "en")}
+
+
+def test_the_lexicon_of_the_data(data):
+    tokenizer = small_tokenizer(data)
+    found, skipped = compile_dictionary(read_lexicon(str(data / "lexicon.jsonl.gz"), ["en", "de", "ru"]), tokenizer)
+    assert not skipped["a language that the tokenizer does not know"]
+    assert len(found.pairs) > 3000
+    assert ("zehn", "de") in {one[2:] for one in translations(found, tokenizer, "en", "ten")}
