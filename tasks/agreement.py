@@ -36,7 +36,7 @@ def check_agreement(encoder: Encoder, tokenizer: Tokenizer, data: object) -> Non
 
 
 def check_counted(objectives: Mapping[str, Objective], tokenizer: Tokenizer) -> None:
-    """Refuse objectives whose counts of vocabulary entries were made with another tokenizer.
+    """Refuse objectives whose counts of vocabulary entries, or whose dictionary, were made with another tokenizer.
 
     Raises:
         ValueError: Names the objective, the file and both hashes.
@@ -47,4 +47,11 @@ def check_counted(objectives: Mapping[str, Objective], tokenizer: Tokenizer) -> 
             raise ValueError(
                 f"objective {name}: {objective.path} was counted with the tokenizer {counts.tokenizer[:12]}, but "
                 f"{tokenizer.path} is {tokenizer.hash[:12]}; count anew (`interlingua tokenizer counts {tokenizer.path} ...`)"
+            )
+        dictionary = getattr(objective, "dictionary", None)
+        if dictionary is not None and dictionary.tokenizer != tokenizer.hash:
+            raise ValueError(
+                f"objective {name}: {objective.dictionary_path} was written with the tokenizer {dictionary.tokenizer[:12]}, "
+                f"but {tokenizer.path} is {tokenizer.hash[:12]}; write it anew (`interlingua tokenizer dictionary ... "
+                f"--tokenizer {tokenizer.path}`)"
             )
