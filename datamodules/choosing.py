@@ -5,8 +5,9 @@ from collections.abc import Sequence
 import numpy as np
 from jaxtyping import Bool, Float64, Int64, Integer
 
+from .alternating import Alternating
 from .choice import TextChoice, TranslationChoice
-from .filtering import TextRows
+from .filtering import TextRows, have_partners
 from .following import Following
 
 Numbers = Int64[np.ndarray, "N"]
@@ -17,7 +18,12 @@ class Chooser:
     """Chooses a text of each sample, and its translation where one is asked for: first a language, then one of its texts."""
 
     def __init__(
-        self, texts: TextRows, text: TextChoice, translation: TranslationChoice | None, following: Following | None = None
+        self,
+        texts: TextRows,
+        text: TextChoice,
+        translation: TranslationChoice | None,
+        following: Following | None = None,
+        alternating: Alternating | None = None,
     ):
         """
         Args:
@@ -25,18 +31,26 @@ class Chooser:
             text: What may be the text.
             translation: What may stand beside it, in another language; None: nothing does.
             following: What follows the text in its document, which then stands beside it; None: nothing does.
+            alternating: The passages that text and translation begin; None: they are read alone.
         """
         self.start, self.language, self.role = texts.start, texts.language, texts.role
-        self.languages, self.roles = max(1, len(texts.languages)), max(1, len(texts.roles))
+        self.languages = max(1, len(texts.languages))
+        self.kind, self.kinds = _kinds(texts, translation, alternating)
         self.first = texts.taken(text)
         self.second = None if translation is None else texts.taken(translation)
-        self.same_role = translation is not None and translation.same_role
-        self.following = following
+        self.following, self.alternating = following, alternating
         if following is not None:
             self.first, self.second = following.first, following.second
+        elif alternating is not None:
+            self.first, self.second = alternating.first, alternating.second
         self.weights = [
             np.array([choice.weight(role) for role in texts.roles] or [1.0]) for choice in (text, translation) if choice
         ]
+
+    @property
+    def passages(self) -> Following | Alternating | None:
+        """Passages of documents that the texts begin; None: they are read alone."""
+        return self.following or self.alternating
 
     def choose(
         self, sample: Numbers, luck: Float64[np.ndarray, "N 4"], language: Numbers | None = None, other: Numbers | None = None
@@ -57,30 +71,14 @@ class Chooser:
             text = self._pick(owner[able], row[able], luck[:, :2], 0)
             return text, np.full(len(sample), -1) if self.following is None else self.following.go_on(text)
         partner = self.second[row] & self._is(other, owner, row)
-        able &= self._has_partner(self._group(owner, row), row, partner)
+        able &= have_partners(owner * self.kinds + self.kind[row], self.language[row], partner, self.languages)
         text = self._pick(owner[able], row[able], luck[:, :2], 0)
         beside = text[owner]
-        partner &= (beside >= 0) & (self.language[row] != self.language[beside])
-        if self.same_role:
-            partner &= self.role[row] == self.role[beside]
+        partner &= (beside >= 0) & (self.language[row] != self.language[beside]) & (self.kind[row] == self.kind[beside])
         return text, self._pick(owner[partner], row[partner], luck[:, 2:], 1)
 
     def _is(self, wanted: Numbers | None, owner: Rows, row: Rows) -> Bool[np.ndarray, "R"]:
         return np.ones(len(row), bool) if wanted is None else self.language[row] == wanted[owner]
-
-    def _group(self, owner: Rows, row: Rows) -> Rows:
-        """Texts of one group may stand beside each other."""
-        return owner * self.roles + self.role[row] if self.same_role else owner
-
-    def _has_partner(self, group: Rows, row: Rows, partner: Bool[np.ndarray, "R"]) -> Bool[np.ndarray, "R"]:
-        """Whether some possible translation in the row's group is in another language."""
-        codes = np.unique((group * self.languages + self.language[row])[partner])
-        groups, first, distinct = np.unique(codes // self.languages, return_index=True, return_counts=True)
-        if not len(groups):
-            return np.zeros(len(row), bool)
-        place = np.searchsorted(groups, group).clip(max=len(groups) - 1)
-        only = codes[first][place] % self.languages
-        return (groups[place] == group) & ((distinct[place] > 1) | (only != self.language[row]))
 
     def _pick(self, owner: Rows, row: Rows, luck: Float64[np.ndarray, "N 2"], which: int) -> Numbers:
         chosen = np.full(len(luck), -1)
@@ -106,21 +104,26 @@ class Chooser:
 
 
 def strata(
-    texts: TextRows, text: TextChoice, translation: TranslationChoice | None, following: Following | None = None
+    texts: TextRows,
+    text: TextChoice,
+    translation: TranslationChoice | None,
+    following: Following | None = None,
+    alternating: Alternating | None = None,
 ) -> dict[tuple[int, int], Int64[np.ndarray, "_"]]:
     """Samples by the language of the text, and of its translation or of what follows it (-1: none); a sample may be in several.
 
     Returns:
         Ascending numbers of samples by places in `texts.languages`.
     """
+    kind, kinds = _kinds(texts, translation, alternating)
+    owner = texts.sample * kinds + kind
     if following is not None:
-        found = _by_language(texts, following.first, None)
+        found = _by_language(texts, owner, following.first)
         return {(language, language): groups for language, groups in found.items()}
-    first = _by_language(texts, texts.taken(text), translation)
+    first = _by_language(texts, owner, texts.taken(text) if alternating is None else alternating.first)
     if translation is None:
-        return {(language, -1): np.unique(groups) for language, groups in first.items()}
-    second = _by_language(texts, texts.taken(translation), translation)
-    roles = max(1, len(texts.roles)) if translation.same_role else 1
+        return {(language, -1): groups for language, groups in first.items()}
+    second = _by_language(texts, owner, texts.taken(translation) if alternating is None else alternating.second)
     group = np.concatenate([np.zeros(0, np.int64), *second.values()])
     order = np.argsort(group, kind="stable")
     group, language = group[order], np.repeat(list(second), [len(groups) for groups in second.values()])[order]
@@ -133,18 +136,26 @@ def strata(
         others, starts = np.unique(language[row], return_index=True)
         for other, part in zip(others.tolist(), np.split(row, starts[1:]), strict=False):
             if other != one:
-                found[one, other] = np.unique(group[part] // roles)
+                found[one, other] = np.unique(group[part] // kinds)
     return found
 
 
-def _by_language(
-    texts: TextRows, taken: Bool[np.ndarray, "T"], translation: TranslationChoice | None
-) -> dict[int, Integer[np.ndarray, "_"]]:
-    """Groups within which texts may stand beside each other (samples, or samples and roles), by language."""
-    owner = np.repeat(np.arange(texts.samples), np.diff(texts.start))[taken]
+def _kinds(
+    texts: TextRows, translation: TranslationChoice | None, alternating: Alternating | None
+) -> tuple[Integer[np.ndarray, "T"], int]:
+    """A number of each text, below the second: within a sample, those of one number may stand beside each other."""
+    if alternating is not None:
+        return alternating.kind, alternating.kinds
     if translation is not None and translation.same_role:
-        owner = owner * max(1, len(texts.roles)) + texts.role[taken]
-    language = texts.language[taken]
+        return texts.role, max(1, len(texts.roles))
+    return np.zeros(len(texts.language), np.int64), 1
+
+
+def _by_language(
+    texts: TextRows, owner: Integer[np.ndarray, "T"], taken: Bool[np.ndarray, "T"]
+) -> dict[int, Integer[np.ndarray, "_"]]:
+    """Groups within which texts may stand beside each other, by language, of the texts that are taken."""
+    owner, language = owner[taken], texts.language[taken]
     return {int(one): np.unique(owner[language == one]) for one in np.unique(language)}
 
 

@@ -92,6 +92,29 @@ class TextRows:
         return np.any(paired.reshape(self.samples, roles), axis=1)
 
 
+def have_partners(
+    group: Int64[np.ndarray, "R"],
+    language: Integer[np.ndarray, "R"],
+    partner: Bool[np.ndarray, "R"],
+    languages: int,
+) -> Bool[np.ndarray, "R"]:
+    """Whether some partner of each row's group is in another language than the row.
+
+    Args:
+        group: Rows of one number may stand beside each other.
+        language: Of each row, below `languages`.
+        partner: Rows that may be the other one.
+        languages: How many there are.
+    """
+    codes = np.unique((group * languages + language)[partner])
+    groups, first, distinct = np.unique(codes // max(1, languages), return_index=True, return_counts=True)
+    if not len(groups):
+        return np.zeros(len(group), bool)
+    place = np.searchsorted(groups, group).clip(max=len(groups) - 1)
+    only = codes[first][place] % languages
+    return (groups[place] == group) & ((distinct[place] > 1) | (only != language))
+
+
 def _refuse_unknown(wanted: Collection[str], found: Sequence[str], what: str) -> None:
     missing = sorted(set(wanted) - set(found))
     if missing:

@@ -68,6 +68,7 @@ class ByTokens:
         budget: int,
         parts: int,
         pack: bool,
+        joined: bool = False,
     ):
         """
         Args:
@@ -77,9 +78,10 @@ class ByTokens:
             budget: Slots of a micro-batch.
             parts: Micro-batches of a step, over all ranks.
             pack: Whether several texts stand in a row.
+            joined: Whether what is read from both texts stands in one row.
         """
         self.source, self.lengths, self.max_tokens, self.budget = draws, lengths, max_tokens, budget
-        self.parts, self.pack = parts, pack
+        self.parts, self.pack, self.joined = parts, pack, joined
         self.before = [0]
         self._kept: tuple[int, list[Part]] | None = None
         if isinstance(draws, MixedDraws):
@@ -127,9 +129,10 @@ class ByTokens:
         draws = self.source.draws(*self.source.block(number))
         luck = chance(self.source.key, PARTS, number, torch.arange(len(draws.sample))).numpy()
         streams = [
-            np.minimum(lengths[text.numpy()], self.max_tokens).astype(np.int64)
+            lengths[text.numpy()].astype(np.int64)
             for lengths, text in zip(self.lengths, (draws.text, draws.translation), strict=False)
         ]
+        streams = [np.minimum(lengths, self.max_tokens) for lengths in ([sum(streams)] if self.joined else streams)]
         if self.pack:
             packed = cut_packed(streams[0], self.max_tokens, self.budget, luck)
             return [Part(draws.at(torch.from_numpy(part)), torch.from_numpy(rows)) for part, rows in packed]

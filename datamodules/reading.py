@@ -1,16 +1,18 @@
 """From numbers of samples to batches: an opened source."""
 
 import hashlib
+from collections.abc import Callable
 from functools import cached_property
 
 import numpy as np
 import torch
-from jaxtyping import Float64, Int64
+from jaxtyping import Int64
 from torch import Tensor
 
 from ..modalities.batch import Batch, Fault
 from ..modalities.chance import chance, salt
 from ..modalities.tokenizer import Tokenizer
+from .alternating import Alternating
 from .choosing import Chooser, name_stratum, strata
 from .draws import Draws, EvenDraws, MixedDraws, Stratum, choose_texts
 from .filtering import TextRows
@@ -82,16 +84,21 @@ class Reader:
             known = "" if tokenizer is None else f"; languages of the tokenizer: {', '.join(tokenizer.languages)}"
             if source.following is not None:
                 known += "; only documents (`interlingua shards write documents`) have sentences that follow each other"
+            if source.alternate is not None:
+                known += "; `alternate` reads documents alone (`interlingua shards write jsonl --documents FIELD --parallel`)"
             raise ValueError(
                 f"source {name!r} {self.summary}; languages found in {source.shards}: {languages}{known}; "
                 "change what the source reads, or its shards"
             )
         self.samples = found
-        following, chooser = None, None
+        following, alternating, chooser = None, None, None
+        if source.following is not None:
+            following = Following(self.texts, source.text, source.following)
+        if source.alternate is not None:
+            alternating = Alternating(self.texts, source.text, source.translation, source.alternate)
         if source.text is not None:
-            following = None if source.following is None else Following(self.texts, source.text, source.following)
-            chooser = Chooser(self.texts, source.text, source.translation, following)
-        self._rows = RowReader(name, source, shards, tokenizer, max_tokens, self.key, augment, following)
+            chooser = Chooser(self.texts, source.text, source.translation, following, alternating)
+        self._rows = RowReader(name, source, shards, tokenizer, max_tokens, self.key, augment, following, alternating)
         self.draws = self._order(chooser)
         self.parts = self._cut()
 
@@ -103,7 +110,7 @@ class Reader:
     def _lengths(self, chooser: Chooser) -> tuple[np.ndarray, np.ndarray]:
         """Tokens of what is read from each text of the shards on, as the first text and as the second."""
         lengths = find_lengths(self.shards, self.tokenizer)
-        return (lengths, lengths) if chooser.following is None else chooser.following.lengths(lengths)
+        return (lengths, lengths) if chooser.passages is None else chooser.passages.lengths(lengths)
 
     def _units(self, samples: Int64[np.ndarray, "S"]) -> Units:
         if not self.shards.remote:
@@ -118,25 +125,42 @@ class Reader:
             return EvenDraws(self.samples, self._units(self.samples), self.key, chooser)
         readable = np.zeros(len(self.shards), bool)
         readable[self.samples] = True
-        tokens = self._mean_tokens(chooser) if source.sampling.by == "tokens" else []
+        mean = self._mean_tokens(chooser) if source.sampling.by == "tokens" else lambda pair, samples: 1.0
         groups = []
-        for pair, samples in strata(self.texts, source.text, source.translation, chooser.following).items():
+        choices = source.text, source.translation, chooser.following, chooser.alternating
+        for pair, samples in strata(self.texts, *choices).items():
             kept = samples[readable[samples]]
             if len(kept):
                 name = name_stratum(pair, self.texts.languages)
-                mean = float(sum(side[one] for side, one in zip(tokens, pair, strict=False))) if tokens else 1.0
-                groups.append(Stratum(name, pair, kept, self._units(kept), mean))
+                groups.append(Stratum(name, pair, kept, self._units(kept), mean(pair, kept)))
         return MixedDraws(groups, source.sampling, self.key, chooser)
 
-    def _mean_tokens(self, chooser: Chooser) -> list[Float64[np.ndarray, "languages"]]:
-        """Tokens of a text by language in the mean: of those that may be the text, and of those that may stand beside it."""
-        means, many = [], len(self.texts.languages)
-        for mask, lengths in zip((chooser.first, chooser.second), self._lengths(chooser), strict=True):
+    def _mean_tokens(self, chooser: Chooser) -> Callable[[tuple[int, int], Int64[np.ndarray, "S"]], float]:
+        """What tells the tokens of a draw in the mean, by its languages and the samples it is one of."""
+        both, many = self._lengths(chooser), len(self.texts.languages)
+        if chooser.alternating is not None:
+            return lambda pair, samples: self._mean_passage(chooser, both, pair, samples)
+        means = []
+        for mask, lengths in zip((chooser.first, chooser.second), both, strict=True):
             if mask is not None:
                 language = self.texts.language[mask]
                 sums = np.bincount(language, np.minimum(lengths[mask], self.max_tokens), many)
                 means.append(sums / np.bincount(language, minlength=many).clip(1))
-        return means
+        return lambda pair, samples: float(sum(side[one] for side, one in zip(means, pair, strict=False)))
+
+    def _mean_passage(
+        self,
+        chooser: Chooser,
+        lengths: tuple[np.ndarray, np.ndarray],
+        pair: tuple[int, int],
+        samples: Int64[np.ndarray, "S"],
+    ) -> float:
+        """The same for passages, each of which is one row and cut as a whole: a draw of each sample tells."""
+        sample = torch.from_numpy(samples)
+        languages = (np.full(len(samples), language) for language in pair)
+        draws = choose_texts(sample, torch.zeros_like(sample), self.key, chooser, *languages)
+        rows = lengths[0][draws.text.numpy()] + lengths[1][draws.translation.numpy()]
+        return float(np.minimum(rows, self.max_tokens).mean())
 
     def _cut(self) -> ByCount | ByTokens:
         source = self.source
@@ -150,8 +174,9 @@ class Reader:
             )
         parts = source.tokens // source.micro_tokens
         assert self.draws.chooser is not None
-        lengths = self._lengths(self.draws.chooser)[:texts]
-        return ByTokens(self.draws, lengths, self.max_tokens, source.micro_tokens, parts, source.pack)
+        joined = source.alternate is not None
+        lengths = self._lengths(self.draws.chooser)[: 2 if joined else texts]
+        return ByTokens(self.draws, lengths, self.max_tokens, source.micro_tokens, parts, source.pack, joined)
 
     def __len__(self) -> int:
         return len(self.samples)
@@ -177,6 +202,8 @@ class Reader:
             order["texts that may be read"] = self._texts_read
         if source.following is not None:
             order["following"] = source.following
+        if source.alternate is not None:
+            order["alternate"] = source.alternate
         if self.shards.remote:
             order["window"] = source.window
         if sampling is not None:
@@ -192,7 +219,7 @@ class Reader:
         columns = [chooser.start, chooser.language, chooser.role, chooser.first, chooser.second, *chooser.weights]
         if self.source.batch_size is None or self.source.sampling.by == "tokens":
             lengths = self._lengths(chooser)
-            columns += [np.minimum(own, self.max_tokens) for own in lengths[: 1 if chooser.following is None else 2]]
+            columns += [np.minimum(own, self.max_tokens) for own in lengths[: 1 if chooser.passages is None else 2]]
         for column in columns:
             digest.update(b"" if column is None else np.ascontiguousarray(column).data)
         return digest.hexdigest()

@@ -13,9 +13,10 @@ from ..modalities.augmentation import draw_luck
 from ..modalities.batch import Batch, Fault, Text
 from ..modalities.chance import chance, salt
 from ..modalities.image import BadImageError, collate_images
-from ..modalities.text import CrowdedRowError, collate_packed, collate_text
+from ..modalities.text import CrowdedRowError, collate_packed, collate_sentences, collate_text
 from ..modalities.tokenizer import Tokenizer
 from .alignments import collate_alignment, read_alignment
+from .alternating import Alternating
 from .draws import Draws
 from .following import Following
 from .sample import BadSampleError, Caption, Sample
@@ -36,6 +37,8 @@ class Row(NamedTuple):
     pixels: UInt8[Tensor, "3 S S"] | None
     words: list[tuple[int, int]]
     """Pairs of words of text and translation that translate each other."""
+    passage: list[Caption] = []  # noqa: RUF012, a default of a NamedTuple that nothing changes
+    """Sentences in two languages, which stand in the place of the text."""
 
 
 class RowReader:
@@ -51,6 +54,7 @@ class RowReader:
         key: int,
         augment: bool,
         following: Following | None = None,
+        alternating: Alternating | None = None,
     ):
         """
         Args:
@@ -62,8 +66,9 @@ class RowReader:
             key: Random key of the source.
             augment: False gives every picture its undisturbed form.
             following: The sentences of documents, where those that follow the text are read too.
+            alternating: Those of documents in two languages, where they are read in turn.
         """
-        self.following = following
+        self.following, self.alternating = following, alternating
         self.name, self.source, self.shards, self.start = name, source, shards, shards.texts.start
         self.tokenizer, self.max_tokens, self.key, self.augment = tokenizer, max_tokens, key, augment
 
@@ -101,10 +106,13 @@ class RowReader:
     def _read_row(self, number: int, text: int, translation: int, crop: Sequence[float] | None) -> Row:
         sample = self.shards.read(number, image=self.source.image is not None)
         first, pixels, words = int(self.start[number]), None, []
+        if self.alternating is not None:
+            passage = _take(sample, first, self.alternating.passage(text, translation))
+            return Row(sample.item, None, None, None, words, passage)
         if self.following is not None:
-            captions = [self._join(sample, first, half) for half in self.following.halves(text, translation)]
+            captions = [_join(sample, first, half) for half in self.following.halves(text, translation)]
         else:
-            captions = [None if one < 0 else self._join(sample, first, [one]) for one in (text, translation)]
+            captions = [None if one < 0 else _join(sample, first, [one]) for one in (text, translation)]
             if translation >= 0 and sample.alignments:
                 words = read_alignment(sample, text - first, translation - first)
         if self.source.image is not None:
@@ -113,15 +121,10 @@ class RowReader:
             pixels = self.source.image.read(sample.image, crop)
         return Row(sample.item, *captions, pixels, words)
 
-    def _join(self, sample: Sample, first: int, numbers: list[int]) -> Caption:
-        """Texts of a sample as one."""
-        if max(numbers) - first >= len(sample.texts):
-            raise BadSampleError("missing text", "the texts that the index names are not there any more")
-        captions = [sample.texts[number - first] for number in numbers]
-        return captions[0]._replace(text=" ".join(caption.text for caption in captions))
-
     def _collate(self, rows: list[Row], batch: Batch) -> Batch:
         source = self.source
+        if source.alternate is not None:
+            return batch._replace(text=self._tokenize_passages([row.passage for row in rows]))
         if source.text is not None:
             batch = batch._replace(text=self._tokenize([row.text for row in rows]))
         if source.two_texts:
@@ -137,6 +140,12 @@ class RowReader:
     def _tokenize(self, captions: list[Caption]) -> Text:
         texts, languages = [caption.text for caption in captions], [caption.language for caption in captions]
         return collate_text(texts, languages, self.tokenizer, self.max_tokens)
+
+    def _tokenize_passages(self, passages: list[list[Caption]]) -> Text:
+        rows = [row for row, passage in enumerate(passages) for _ in passage]
+        captions = [caption for passage in passages for caption in passage]
+        texts, languages = [caption.text for caption in captions], [caption.language for caption in captions]
+        return collate_sentences(texts, languages, rows, self.tokenizer, self.max_tokens)
 
     def _leave_out(
         self, captions: list[Caption], sample: Int64[Tensor, "N"], places: Int64[Tensor, "N"]
@@ -161,3 +170,16 @@ class RowReader:
         texts, languages = [row.text.text for row in rows], [row.text.language for row in rows]
         text = collate_packed(texts, languages, numbers.tolist(), self.tokenizer, self.max_tokens)
         return Batch(batch.source, batch.item[first], batch.sample[first], batch.epoch[first], text=text)
+
+
+def _take(sample: Sample, first: int, numbers: list[int]) -> list[Caption]:
+    """Texts of a sample by their numbers, of which `first` is its first."""
+    if max(numbers) - first >= len(sample.texts):
+        raise BadSampleError("missing text", "the texts that the index names are not there any more")
+    return [sample.texts[number - first] for number in numbers]
+
+
+def _join(sample: Sample, first: int, numbers: list[int]) -> Caption:
+    """The same as one text."""
+    captions = _take(sample, first, numbers)
+    return captions[0]._replace(text=" ".join(caption.text for caption in captions))

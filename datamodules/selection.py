@@ -1,9 +1,10 @@
 """Which samples of opened shards a source can read, and which it cannot, by the index alone."""
 
 import numpy as np
-from jaxtyping import Int64
+from jaxtyping import Bool, Int64
 
 from ..modalities.batch import Fault
+from .alternating import Alternating
 from .choice import TextChoice
 from .filtering import TextRows
 from .following import Following
@@ -22,14 +23,22 @@ def find_samples(source: Source, shards: ShardSet, texts: TextRows) -> tuple[Int
         lacking["text"] = ~texts.have_text(source.text)
         if source.translation is not None:
             lacking["translation"] = ~texts.have_pair(source.text, source.translation)
+        if source.alternate is not None:
+            first = Alternating(texts, source.text, source.translation, source.alternate).first
+            lacking["two or more sentences of a document, as many in both languages"] = _lack(first, texts)
         if source.following is not None:
             first = Following(texts, source.text, source.following).first
-            lacking["a sentence that another follows"] = np.bincount(texts.sample[first], minlength=texts.samples) == 0
+            lacking["a sentence that another follows"] = _lack(first, texts)
     if source.image is not None:
         lacking["picture"] = ~shards.has_image
     found = np.flatnonzero(~np.logical_or.reduce(list(lacking.values())))
     counts = ", ".join(f"{int(missing.sum())} without {what}" for what, missing in lacking.items() if missing.any())
     return found, f"reads {len(found)} of {len(shards)} samples" + (f", leaves out {counts}" if counts else "")
+
+
+def _lack(found: Bool[np.ndarray, "T"], texts: TextRows) -> Bool[np.ndarray, "N"]:
+    """Samples that have no such text."""
+    return np.bincount(texts.sample[found], minlength=texts.samples) == 0
 
 
 def find_unknown(source: Source, shards: ShardSet, texts: TextRows) -> tuple[Fault, ...]:

@@ -40,6 +40,9 @@ class Source:
         following: Most sentences of the text, and of a second text that goes on where it ends, in the language of the first;
             None: no such second text. Read of documents alone; towards the end of one both are shorter, and the
             second has one sentence at least.
+        alternate: Most sentences of a passage of a document, two or more, whose second, fourth, ... sentence is read in its
+            translation, all in the row of the text; None: no such passages. Read of documents alone, in languages in which they
+            have as many sentences; it begins at any sentence but the last.
     """
 
     shards: str | list[str]
@@ -56,12 +59,15 @@ class Source:
     window: int = 4
     cache: Cache | None = None
     following: int | None = None
+    alternate: int | None = None
 
     def __post_init__(self):
         for field in ("batch_size", "micro_batch_size", "batch_tokens", "micro_batch_tokens", "window", "following"):
             value = getattr(self, field)
             if value is not None and value < 1:
                 raise ValueError(f"{field} is {value}; give at least 1")
+        if self.alternate is not None and self.alternate < 2:
+            raise ValueError(f"alternate is {self.alternate}; give at least 2 sentences, one in each language")
         if self.text is None and self.image is None:
             raise ValueError(f"source of {self.shards}: neither `text` nor `image` is read; give at least one")
         for field in ("translation", "following"):
@@ -70,6 +76,11 @@ class Source:
         if self.translation is not None and self.following is not None:
             raise ValueError(
                 f"source of {self.shards}: the second text is a `translation`, or what is `following` in the document; give one"
+            )
+        if self.alternate is not None and (self.translation is None or self.image is not None):
+            raise ValueError(
+                f"source of {self.shards}: `alternate` reads every second sentence in its translation, and no picture; give "
+                "`translation`, if only as {}, and leave out image"
             )
         self._check_sizes()
 
@@ -82,7 +93,7 @@ class Source:
             )
         if not rows and self.text is None:
             raise ValueError(f"source of {self.shards}: pictures alone have no tokens to count; give batch_size")
-        if self.pack and (rows or self.two_texts or self.image is not None):
+        if self.pack and (rows or self.translation is not None or self.following is not None or self.image is not None):
             raise ValueError(
                 f"source of {self.shards}: `pack` fills rows with texts alone, counted in tokens; leave out batch_size, "
                 "translation, following and image, or pack"
@@ -97,7 +108,7 @@ class Source:
     @property
     def two_texts(self) -> bool:
         """Whether a second text stands beside the first."""
-        return self.translation is not None or self.following is not None
+        return self.following is not None or (self.translation is not None and self.alternate is None)
 
     @property
     def tokens(self) -> int:

@@ -59,13 +59,20 @@ class Shards(LightningDataModule):
             mixtures: Groups of sources, by a name of your own, of which a step reads one each.
 
         Raises:
-            ValueError: A mixture names a source that is not there, or that is in another.
+            ValueError: A mixture names a source that is not there, or that is in another; or a passage in two languages is to
+                be validated on.
         """
         super().__init__()
         check_numbers(workers, max_tokens)
         self.mixtures = mixtures or {}
         check_mixtures(self.mixtures, sources)
         self.sources, self.validation = sources, validation or {}
+        for name, source in self.validation.items():
+            if source.alternate is not None:
+                raise ValueError(
+                    f"validation.{name}: validation reads one language at a time, but the passages of `alternate` are in two; "
+                    "leave alternate out (sentences with their translations), and translation, too (sentences)"
+                )
         self.tokenizer = None if tokenizer is None else Tokenizer(tokenizer)
         self.max_tokens, self.seed, self.max_bad_share = max_tokens, seed, max_bad_share
         self.workers, self.start_method = workers, start_method

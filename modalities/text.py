@@ -1,4 +1,4 @@
-"""Texts to the batch's `Text`: `<s> pieces </s>`, padded on the right to the longest row; one a row, or several."""
+"""Texts to the batch's `Text`: `<s> pieces </s>`, padded on the right to the longest row; one a row, several, or sentences."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -10,7 +10,7 @@ from torch import Tensor
 
 from .batch import Text, number_positions
 from .chance import chance
-from .tokenizer import Tokenizer
+from .tokenizer import Pieces, Tokenizer
 
 
 class CrowdedRowError(ValueError):
@@ -58,33 +58,65 @@ def collate_packed(
         CrowdedRowError: The texts of a row are longer than `max_tokens`.
         ValueError: As of `collate_text`; or a row has no text.
     """
+    _check(texts, languages, rows, max_tokens)
+    pieces = tokenizer.encode([text or "" for text in texts], languages)
+    kept = np.minimum(pieces.counts, max_tokens - 2)
+    lengths = np.where(kept > 0, kept + 2, 0)
+    slots = _lay_out(lengths, np.asarray(rows, dtype=np.int64), max_tokens)
+    return _fill(slots, pieces, kept, np.ones_like(kept), languages, tokenizer)
+
+
+def collate_sentences(
+    sentences: Sequence[str | None],
+    languages: Sequence[str],
+    rows: Sequence[int] | Int64[np.ndarray, "N"],
+    tokenizer: Tokenizer,
+    max_tokens: int,
+) -> Text:
+    """Tokenise texts that are made of sentences, each in a language of its own: `<s> sentence </s> sentence </s>`.
+
+    Args:
+        sentences: Those of a row follow each other in the order given. One in which nothing is present takes no room.
+        languages: Code of each sentence's language.
+        rows: Row of each sentence, from 0; every row up to the last must have one.
+        max_tokens: Longest row. A longer one loses what stands at its end, never the end token behind what is left; a
+            sentence of which no piece is left goes with its end token.
+
+    Returns:
+        Ids as int64, B = the last row + 1, L = the longest row (at least 1). A token has the language of its sentence (the
+        start token that of the first), `word` and `position` count on from sentence to sentence; a row is one document.
+
+    Raises:
+        ValueError: As of `collate_packed`.
+    """
+    _check(sentences, languages, rows, max_tokens)
+    pieces, row = tokenizer.encode([text or "" for text in sentences], languages), np.asarray(rows, dtype=np.int64)
+    there = (pieces.counts > 0).astype(np.int64)
+    leads = there * (_before(there, row) == 0)  # the first sentence has the start token
+    room = max_tokens - _before(pieces.counts + there + leads, row) - leads - 1
+    kept = np.minimum(pieces.counts, room).clip(0)
+    lengths = np.where(kept > 0, kept + 1 + leads, 0)
+    slots = _lay_out(lengths, row, max_tokens)
+    text = _fill(slots, pieces, kept, leads, languages, tokenizer)
+    words = np.zeros_like(kept)
+    words[kept > 0] = pieces.words[(np.cumsum(pieces.counts) - pieces.counts + kept - 1)[kept > 0]] + 1
+    before = slots.grid(_before(words, row)[slots.text])
+    return text._replace(
+        word=torch.where(text.word >= 0, text.word + before, -1),
+        document=torch.zeros_like(text.document),
+        position=slots.grid(slots.slot - slots.row * slots.shape[1]),
+    )
+
+
+def _check(
+    texts: Sequence[str | None], languages: Sequence[str], rows: Sequence[int] | Int64[np.ndarray, "N"], max_tokens: int
+) -> None:
     if max_tokens < 3:
         raise ValueError(f"max_tokens is {max_tokens}; at least 3 are needed for start token, one piece and end token")
     if not len(texts) == len(languages) == len(rows):
         raise ValueError(
             f"{len(texts)} texts, but {len(languages)} languages and {len(rows)} rows: every text needs its language and row"
         )
-    pieces = tokenizer.encode([text or "" for text in texts], languages)
-    kept = np.minimum(pieces.counts, max_tokens - 2)
-    lengths = np.where(kept > 0, kept + 2, 0)
-    slots = _lay_out(lengths, np.asarray(rows, dtype=np.int64), max_tokens)
-    known = [tokenizer.language_id(code) if length else 0 for code, length in zip(languages, lengths, strict=True)]
-    text, position = slots.text, slots.position
-    inside = (position > 0) & (position <= kept[text])
-    source = ((np.cumsum(pieces.counts) - pieces.counts)[text] + position - 1)[inside]
-    tokens = np.where(position == 0, tokenizer.vocabulary.start, tokenizer.vocabulary.end)
-    tokens[inside] = pieces.ids[source]
-    word = np.full(len(text), -1, dtype=np.int64)
-    word[inside] = pieces.words[source]
-    return Text(
-        tokens=slots.grid(tokens, tokenizer.vocabulary.pad),
-        present=slots.grid(np.ones(len(text), dtype=bool), False),
-        language=slots.grid(np.array(known, dtype=np.int64)[text]),
-        word=slots.grid(word, -1),
-        segment=torch.zeros(slots.shape, dtype=torch.int64),
-        document=slots.grid(slots.document[text]),
-        position=slots.grid(position),
-    )
 
 
 class _Slots(NamedTuple):
@@ -131,21 +163,59 @@ def _lay_out(lengths: Int64[np.ndarray, "N"], rows: Int64[np.ndarray, "N"], max_
             f"the {texts[row]} texts of row {row} have {load[row]} tokens, but max_tokens is {max_tokens}; fit rows by the "
             "lengths that this tokenizer gives, start and end token included (`fit_rows`)"
         )
-    order = np.argsort(rows, kind="stable")
-    first = (np.cumsum(texts) - texts)[rows[order]]  # where in that order the text's row begins
-
-    def before(amounts: Int64[np.ndarray, "N"]) -> Int64[np.ndarray, "N"]:
-        """Sum of the amounts of the texts before each one in its row."""
-        sums = np.cumsum(amounts[order]) - amounts[order]
-        result = np.empty_like(sums)
-        result[order] = sums - sums[first]
-        return result
-
     text = np.repeat(np.arange(len(lengths)), lengths)
     position = np.arange(len(text)) - (np.cumsum(lengths) - lengths)[text]
     row, width = rows[text], max(1, int(load.max(initial=0)))
-    slot = row * width + before(lengths)[text] + position
-    return _Slots(text, position, row, slot, before((lengths > 0).astype(np.int64)), (len(texts), width))
+    slot = row * width + _before(lengths, rows)[text] + position
+    return _Slots(text, position, row, slot, _before((lengths > 0).astype(np.int64), rows), (len(texts), width))
+
+
+def _before(amounts: Int64[np.ndarray, "N"], rows: Int64[np.ndarray, "N"]) -> Int64[np.ndarray, "N"]:
+    """Sum of the amounts of the texts before each one in its row."""
+    texts = np.bincount(rows)
+    order = np.argsort(rows, kind="stable")
+    first = (np.cumsum(texts) - texts)[rows[order]]  # where in that order the text's row begins
+    sums = np.cumsum(amounts[order]) - amounts[order]
+    result = np.empty_like(sums)
+    result[order] = sums - sums[first]
+    return result
+
+
+def _fill(
+    slots: _Slots,
+    pieces: Pieces,
+    kept: Int64[np.ndarray, "N"],
+    leads: Int64[np.ndarray, "N"],
+    languages: Sequence[str],
+    tokenizer: Tokenizer,
+) -> Text:
+    """Texts in their slots, each a document of its own.
+
+    Args:
+        slots: Where they go.
+        pieces: Of all texts.
+        kept: Pieces of each text that are read, its first ones.
+        leads: Start tokens of each text, 0 or 1; every one has an end token.
+        languages: Code of each text's language.
+        tokenizer: Has the ids.
+    """
+    known = [tokenizer.language_id(code) if count else 0 for code, count in zip(languages, kept, strict=True)]
+    text, place = slots.text, slots.position - leads[slots.text]
+    inside = (place >= 0) & (place < kept[text])
+    source = ((np.cumsum(pieces.counts) - pieces.counts)[text] + place)[inside]
+    tokens = np.where(place < 0, tokenizer.vocabulary.start, tokenizer.vocabulary.end)
+    tokens[inside] = pieces.ids[source]
+    word = np.full(len(text), -1, dtype=np.int64)
+    word[inside] = pieces.words[source]
+    return Text(
+        tokens=slots.grid(tokens, tokenizer.vocabulary.pad),
+        present=slots.grid(np.ones(len(text), dtype=bool), False),
+        language=slots.grid(np.array(known, dtype=np.int64)[text]),
+        word=slots.grid(word, -1),
+        segment=torch.zeros(slots.shape, dtype=torch.int64),
+        document=slots.grid(slots.document[text]),
+        position=slots.grid(slots.position),
+    )
 
 
 def text_identity(text: Text) -> Int[Tensor, "B"]:

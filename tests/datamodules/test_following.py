@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from document_rows import identify, table
 from recording import check_resumption
 from small_documents import pages, write_documents
 from small_shards import as_rank, record, write_tar
@@ -10,7 +11,6 @@ from trained import small_tokenizer
 from interlingua.datamodules.choice import TextChoice, TranslationChoice
 from interlingua.datamodules.choosing import Chooser, strata
 from interlingua.datamodules.draws import Sampling
-from interlingua.datamodules.filtering import TextRows
 from interlingua.datamodules.following import Following
 from interlingua.datamodules.reading import Reader
 from interlingua.datamodules.shards.reader import ShardSet
@@ -29,15 +29,6 @@ def documents(data, tmp_path_factory):
 def reader(paths, data, max_tokens=64, **options):
     options = {"text": TextChoice(), "following": 1, **options}
     return Reader("pages", Source(paths, **options), ShardSet(paths), small_tokenizer(data), max_tokens)
-
-
-def table(*samples, document=True):
-    """Samples as lists of languages."""
-    start = np.cumsum([0, *map(len, samples)])
-    languages = sorted({code for texts in samples for code in texts})
-    language = np.array([languages.index(code) for texts in samples for code in texts], np.uint16)
-    flags = np.full(len(samples), document) if isinstance(document, bool) else np.array(document)
-    return TextRows(len(samples), start, language, np.zeros(len(language), np.uint16), languages, ["sentence"], None, flags)
 
 
 def chain(texts, sentences=1, **options):
@@ -221,15 +212,6 @@ def test_two_ranks_share_the_steps_of_one(documents, data):
     whole, ranks = read(0, 1), [read(rank, 2) for rank in range(2)]
     for step in range(3):
         assert identify(whole[step]) == identify([*ranks[0][step], *ranks[1][step]])
-
-
-def identify(batches):
-    return sorted(
-        (batch.source, int(batch.sample[row]), int(batch.epoch[row]), *texts)
-        for batch in batches
-        for row in range(batch.size)
-        for texts in [tuple(tuple(text.tokens[row][text.present[row]].tolist()) for text in (batch.text, batch.translation))]
-    )
 
 
 def test_validation_reads_language_by_language(documents, data):
