@@ -209,6 +209,16 @@ def compare(name: str, rounds: int, tuned: bool) -> dict[str, float]:
     }
 
 
+def profile(name: str, steps: int = 3) -> None:
+    """Print which operations the time of our steps goes to."""
+    vocabulary, size = SIZES[name]
+    step, ours = Step(0, (make_batch(vocabulary, size),)), Ours(vocabulary)
+    ours.fit(Interleaved(step, {}, 0), 2)
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profiler:
+        ours.fit(Interleaved(step, {}, steps - 2), steps)
+    print(profiler.key_averages().table(sort_by="self_cpu_time_total", row_limit=15, max_name_column_width=60))
+
+
 def measure_memory(name: str, contender: str) -> float:
     """MiB that two steps of one contender take above the imports; in a process of its own."""
     vocabulary, size = SIZES[name]
@@ -232,6 +242,7 @@ def main() -> None:
     parser.add_argument("--vocabulary", choices=SIZES, default="32k", help="vocabulary (and batch) of the comparison")
     parser.add_argument("--rounds", type=int, default=5, help="interleaved rounds; ratios are medians over them")
     parser.add_argument("--tuned", action="store_true", help="tune glibc's allocator, on all sides alike")
+    parser.add_argument("--profile", action="store_true", help="show which operations our time goes to, and no comparison")
     parser.add_argument("--memory-of", choices=("peer", "strong", "ours"), help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     torch.set_num_threads(1)
@@ -239,6 +250,9 @@ def main() -> None:
     logging.getLogger("lightning.pytorch").setLevel(logging.ERROR)
     if arguments.memory_of:
         print(json.dumps({"memory": measure_memory(arguments.vocabulary, arguments.memory_of)}))
+        return
+    if arguments.profile:
+        profile(arguments.vocabulary)
         return
     found = compare(arguments.vocabulary, arguments.rounds, arguments.tuned)
     for contender in ("peer", "strong", "ours"):
