@@ -90,3 +90,17 @@ def test_the_layer_is_two_thirds_up_and_none_beyond_the_blocks():
     assert connected(alignments="self", layers=3, layer=0)[1].layer == 0
     with pytest.raises(ValueError, match="layer is 5, but TextTower has 2 blocks; set layer to 0"):
         connected(alignments="self", layer=5)
+
+
+def test_in_half_precision_every_weight_still_has_its_gradient():
+    """Weights that autocast has cast for the reading without gradient must not serve the one that learns."""
+    encoder, objective = connected(alignments="self", source=0.0, target=0.0, share=0.6, rate=0.4)
+    batch = pairs()
+    with torch.autocast("cpu", torch.bfloat16):
+        marked = marked_by(objective, batch)
+        states = objective.read(encoder, marked)
+        loss = objective.loss(states, marked).total
+    assert loss.item() > 0
+    names, parameters = zip(*encoder.named_parameters(), strict=True)
+    found = torch.autograd.grad(loss, parameters, allow_unused=True)
+    assert [name for name, gradient in zip(names, found, strict=True) if gradient is None or not gradient.any()] == []
