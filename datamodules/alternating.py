@@ -39,7 +39,7 @@ class Alternating:
         self.sentences = sentences
         sample, size = texts.sample, len(texts.language)
         row = np.flatnonzero(np.zeros(size, bool) if texts.document is None else texts.document[sample])
-        row = row[np.lexsort((row, texts.role[row], texts.language[row], sample[row]))]
+        row = row[np.lexsort((texts.role[row], texts.language[row], sample[row]))]  # a chain keeps its order
         columns = np.stack([column[row].astype(np.int64) for column in (sample, texts.language, texts.role)])
         begin = np.flatnonzero((np.diff(columns, prepend=-1) != 0).any(0))
         lengths = np.diff(begin, append=len(row))
