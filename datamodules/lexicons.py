@@ -83,6 +83,15 @@ def _read_objects(lines: Lines, languages: Sequence[str] | None) -> Iterator[tup
         yield from permutations(found, 2)
 
 
+def with_capitals(pairs: Iterable[tuple[Entry, Entry]]) -> Iterator[tuple[Entry, Entry]]:
+    """Pairs, and each one that begins in lower case again with a capital letter on both sides, for lexicons that are in lower
+    case throughout, as MUSE's are."""
+    for source, target in pairs:
+        yield source, target
+        if source[1][:1].islower():
+            yield tuple((code, word[:1].upper() + word[1:]) for code, word in (source, target))
+
+
 def compile_dictionary(pairs: Iterable[tuple[Entry, Entry]], tokenizer: Tokenizer) -> Compiled:
     """Cut all words as they stand inside a sentence.
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from ..sample import Caption
 from .fields import check_language, is_blank
 from .lines import Lines
-from .records import Record
+from .records import NOTED, Record
 from .sources import read_identity, read_objects
 
 ROLE = "sentence"
@@ -28,7 +28,7 @@ def read_documents(file: Path, language: str, longest: int, skipped: Counter[str
         texts = [Caption(code, text.strip(), ROLE) for text in sentences if not is_blank(text)]
         skipped["blank sentence"] += len(sentences) - len(texts)
         skipped["document without sentences"] += not texts
-        skipped["(not skipped) document cut into several"] += len(texts) > longest
+        skipped[f"{NOTED}document cut into several"] += len(texts) > longest
         for first in range(0, len(texts), longest):
             own = item if len(texts) <= longest or item is None else f"{item}, sentence {first}"
             yield Record(tuple(texts[first : first + longest]), own, document=True)

@@ -5,6 +5,9 @@ from typing import NamedTuple
 
 from ..sample import Alignment, Caption
 
+NOTED = "noted: "
+"""How a count begins that is no skip, among the skips that a source counts by kind."""
+
 
 class Record(NamedTuple):
     """A sample before it has a key."""

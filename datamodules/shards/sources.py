@@ -18,7 +18,7 @@ from typing import Any
 
 from ..sample import BadSampleError, Caption
 from .fields import PICTURES, FieldMap, TextField, check_language, is_blank, read_texts, require_characters
-from .joining import Key, LineChoice, join, read_values
+from .joining import Key, LineChoice, join, join_documents, join_parallel_documents, read_place, read_values
 from .lines import Lines
 from .records import Record
 
@@ -120,18 +120,24 @@ def read_jsonl(
         choice: Which lines are read, and which of them together make one sample.
     """
     lines = _read_jsonl(file, language, pictures, skipped, choice)
-    return join(lines, skipped) if choice.group else (record for _, record in lines)
+    if choice.documents:
+        return (join_parallel_documents if choice.parallel else join_documents)(lines, skipped)
+    pairs = ((key, record) for key, _, record in lines)
+    return join(pairs, skipped) if choice.group else (record for _, record in pairs)
 
 
 def _read_jsonl(
     file: Path, language: str, pictures: Path | None, skipped: Counter[str], choice: LineChoice
-) -> Iterator[tuple[Key, Record]]:
-    known = _FIELDS.union(choice.conditions, choice.group)
+) -> Iterator[tuple[Key, int, Record]]:
+    """Key of a line's group or document, its place in a document, and what it holds."""
+    known = _FIELDS.union(choice.conditions, choice.group, [choice.documents])
     for where, record in read_objects(file, skipped):
         if not choice.takes(record, where):
             skipped["line that --where leaves out"] += 1
             continue
         found = _read_line(record, language, where)
+        if choice.parallel and not {"src", "tgt"} <= record.keys():
+            raise ValueError(f"{where}: found {', '.join(record)}, but --parallel reads the texts of src and tgt")
         texts = [text for text in found if not choice.languages or text.language in choice.languages]
         for caption in texts:
             check_language(caption.language, f"{where}, language of {caption.text[:30]!r}")
@@ -139,10 +145,18 @@ def _read_jsonl(
         skipped.update(_unread(record, known))
         skipped["text in a language that --languages leaves out"] += len(found) - len(texts)
         skipped["blank caption"] += len(texts) - len(captions)
-        if not captions or ("src" in record and len(captions) < 2):
+        pair = "src" in record and (choice.parallel or not choice.documents)
+        skipped["pair that lacks a text"] += pair and len(captions) < 2
+        if not captions or (pair and len(captions) < 2):
             continue
         image = _find_picture(record.get("image"), pictures or file.parent, f"{where}, field image")
-        yield read_values(record, choice.group, where), Record(captions, read_identity(record, where), image)
+        key, place = read_values(record, choice.group, where), 0
+        if choice.documents:
+            document, place = read_place(record, choice.documents, where)
+            key = (*key, document)
+            if image:
+                raise ValueError(f"{where}: found a picture, but documents have none; leave --documents out, or the pictures")
+        yield key, place, Record(captions, read_identity(record, where), image)
 
 
 def _decode_name(path: Path) -> str:

@@ -12,7 +12,7 @@ from .align_command import add_align
 from .fields import check_language
 from .joining import LineChoice, parse_conditions
 from .parsing import PROGRAM, add_command
-from .records import Record
+from .records import NOTED, Record
 from .sources import read_csv, read_folder, read_jsonl
 
 TOLD_PER_KIND = 10
@@ -64,7 +64,7 @@ def _write_records(records: Iterator[Record], arguments: argparse.Namespace, ski
 
 def _report_skipped(skipped: Counter[str]) -> None:
     for kind, count in (+skipped).most_common():
-        print(f"skipped: {kind}: {count:,}", file=sys.stderr)
+        print(f"{'' if kind.startswith(NOTED) else 'skipped: '}{kind}: {count:,}", file=sys.stderr)
 
 
 def _from_folder(arguments: argparse.Namespace, skipped: Counter[str]) -> Iterator[Record]:
@@ -76,7 +76,8 @@ def _from_csv(arguments: argparse.Namespace, skipped: Counter[str]) -> Iterator[
 
 
 def _from_jsonl(arguments: argparse.Namespace, skipped: Counter[str]) -> Iterator[Record]:
-    choice = LineChoice(arguments.languages, parse_conditions(arguments.where), arguments.group)
+    conditions = parse_conditions(arguments.where)
+    choice = LineChoice(arguments.languages, conditions, arguments.group, arguments.documents, arguments.parallel)
     return read_jsonl(arguments.source, arguments.language, arguments.pictures, skipped, choice)
 
 
@@ -191,6 +192,19 @@ def add_write(commands: Any) -> None:
         metavar="FIELD",
         help="lines that agree in all these fields become one sample, such as all translations of a sentence (source id src); "
         "all texts are held in memory",
+    )
+    lines.add_argument(
+        "--documents",
+        default="",
+        metavar="FIELD",
+        help="lines are texts of documents: FIELD is DOCUMENT#NUMBER, and all texts of a document in one language, by their "
+        "numbers, become one sample, as `shards write documents` makes them; all are held in memory",
+    )
+    lines.add_argument(
+        "--parallel",
+        action="store_true",
+        help="with --documents: src and tgt of the lines stay together, a sample a document and pair of languages, which a "
+        "source can read in both in turn (alternate)",
     )
     moses = _source(
         sources, "moses", _from_moses, "Parallel text, a file a language, line by line.", "news.en news.de data/news", "+"

@@ -53,7 +53,7 @@ def test_documents_from_objects_and_long_ones(tmp_path):
             "blank sentence": 2,
             "document without sentences": 1,
             "field title, not read": 1,
-            "(not skipped) document cut into several": 1,
+            "noted: document cut into several": 1,
             "blank line": 1,
         }
     )

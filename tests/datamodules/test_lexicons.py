@@ -7,7 +7,7 @@ import pytest
 import torch
 from trained import small_tokenizer
 
-from interlingua.datamodules.lexicons import compile_dictionary, read_lexicon
+from interlingua.datamodules.lexicons import compile_dictionary, read_lexicon, with_capitals
 from interlingua.modalities.text import collate_text
 from interlingua.tasks.objectives.dictionary_search import DictionarySearch
 
@@ -94,6 +94,18 @@ def test_words_are_found_in_sentences_as_the_tokenizer_cuts_them(data):
     assert not translations(found, tokenizer, "fr", "dog")
     assert {one[2:] for one in translations(found, tokenizer, "zh", "狗")} == {("dog", "en")}
     assert {one[2:] for one in translations(found, tokenizer, "zh", "大狗在")} == {("dog", "en")}
+
+
+def test_lexicons_in_lower_case_are_taken_with_capitals_too(data):
+    tokenizer = small_tokenizer(data)
+    pairs = list(
+        with_capitals(both((("en", "dog"), ("de", "hund")), (("en", "DVD"), ("de", "film")), (("zh", "狗"), ("en", "dog"))))
+    )
+    assert (("en", "Dog"), ("de", "Hund")) in pairs
+    assert len(pairs) == 6 + 4  # `DVD` and the Chinese word have no lower case to begin with
+    found, _ = compile_dictionary(pairs, tokenizer)
+    assert {one[2:] for one in translations(found, tokenizer, "de", "der Hund")} == {("Dog", "en")}
+    assert {one[2:] for one in translations(found, tokenizer, "de", "der hund")} == {("dog", "en")}
 
 
 def test_the_lexicon_of_the_data(data):

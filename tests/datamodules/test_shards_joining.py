@@ -47,8 +47,9 @@ def test_lines_of_one_sentence_become_one_sample(tmp_path):
     ]
     assert [record.item for record in records] == ["7", "8", "9"]
     assert skipped == {
-        "(not skipped) sample with several texts of a language": 1,
+        "noted: sample with several texts of a language": 1,
         "text in a language that --languages leaves out": 1,
+        "pair that lacks a text": 1,
         "field split, not read": 7,
     }
 
@@ -102,3 +103,116 @@ def test_real_parallel_text_from_the_command_line(tmp_path, data, capsys):
     wanted = {row["src"] for row in map(json.loads, rows) if row["split"] == "test"}
     assert {text.text for sample in shards for text in sample.texts if text.language == "en"} == wanted
     assert Counter(len(sample.texts) for sample in shards) == {2: 64, 3: 48}
+
+
+def test_lines_of_documents_become_a_document_a_language(tmp_path):
+    """In the order of their numbers, whatever the order of the lines; a text that stands where another stands is told."""
+    rows = [
+        line("page#10", "de", "Ende", "End"),
+        line("page#2", "de", "Mitte", "Middle"),
+        line("page#2", "fr", "Milieu", "Middle"),
+        line("other#0", "de", "Anders", "Else"),
+        line("page#2", "fr", "Centre", "Middle"),
+        line("page#0", "fr", "  ", "Start"),
+    ]
+    records, skipped = read(write(tmp_path / "t.jsonl", rows), documents="id", conditions={"split": "train"})
+    assert [(record.item, [tuple(text[:2]) for text in record.texts]) for record in records] == [
+        ("page", [("en", "Start"), ("en", "Middle"), ("en", "End")]),
+        ("page", [("de", "Mitte"), ("de", "Ende")]),
+        ("page", [("fr", "Milieu")]),
+        ("other", [("en", "Else")]),
+        ("other", [("de", "Anders")]),
+    ]
+    assert all(record.document for record in records)
+    assert skipped == {"text at a place of a document that has another": 1, "blank caption": 1}
+    apart, _ = read(write(tmp_path / "t.jsonl", rows), documents="id", group=["split"], languages={"de"})
+    assert [(record.item, len(record.texts)) for record in apart] == [("train/page", 2), ("train/other", 1)]
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        ({"id": "4ec30b6da1"}, "line 1, field id: found '4ec30b6da1', but --documents expects DOCUMENT#NUMBER"),
+        ({"id": "page#par_id3"}, "expects DOCUMENT#NUMBER"),
+        ({"id": "#3"}, "expects DOCUMENT#NUMBER"),
+        ({}, "there is no field 'id'"),
+    ],
+)
+def test_lines_that_are_of_no_document_are_refused(tmp_path, row, message):
+    with pytest.raises(ValueError, match=message):
+        read(write(tmp_path / "t.jsonl", [{"caption": "x", "language": "en", **row}]), documents="id")
+
+
+def test_documents_have_no_pictures(tmp_path):
+    (tmp_path / "a.png").write_bytes(b"")
+    with pytest.raises(ValueError, match="line 1: found a picture, but documents have none"):
+        read(write(tmp_path / "t.jsonl", [{"caption": "x", "image": "a.png", "id": "page#0"}]), documents="id")
+
+
+def test_documents_are_written_and_read_back(tmp_path, capsys):
+    rows = [line(f"{page}#{place}", "de", f"{page} {place}", f"{page} {place} en") for page in "ab" for place in (1, 0)]
+    write(tmp_path / "t.jsonl", rows)
+    assert main(["write", "jsonl", str(tmp_path / "t.jsonl"), str(tmp_path / "out"), "--documents", "id"]) == 0
+    shards = ShardSet(str(tmp_path / "out"))
+    assert shards.is_document.all()
+    assert [[text.text for text in sample.texts] for sample in shards] == [
+        ["a 0 en", "a 1 en"],
+        ["a 0", "a 1"],
+        ["b 0 en", "b 1 en"],
+        ["b 0", "b 1"],
+    ]
+    assert len(set(shards.items.tolist())) == 2
+
+
+def test_translations_of_a_document_stay_beside_it(tmp_path):
+    """The texts of each language in their order, at the places that have both, so that the n-th translates the n-th."""
+    rows = [
+        line("page#10", "de", "Ende", "End"),
+        line("page#2", "de", "Mitte", "Middle"),
+        line("page#2", "fr", "Milieu", "Middle"),
+        line("other#0", "de", "Anders", "Else"),
+        line("page#2", "fr", "Centre", "Middle"),
+        line("page#0", "fr", "  ", "Start"),
+        line("page#1", "fuv2", "x", "Left out"),
+        line("page#1", "en", "The same", "The same"),
+        line("page#10", "de", "Ende", "End"),
+    ]
+    choice = {"documents": "id", "parallel": True, "conditions": {"split": "train"}, "languages": {"en", "de", "fr"}}
+    records, skipped = read(write(tmp_path / "t.jsonl", rows), **choice)
+    assert [(record.item, [tuple(text) for text in record.texts]) for record in records] == [
+        ("page", [(*text, "sentence") for text in (("en", "Middle"), ("en", "End"), ("de", "Mitte"), ("de", "Ende"))]),
+        ("page", [("en", "Middle", "sentence"), ("fr", "Milieu", "sentence")]),
+        ("other", [("en", "Else", "sentence"), ("de", "Anders", "sentence")]),
+    ]
+    assert all(record.document for record in records)
+    assert skipped == {
+        "pair at a place of a document that has another": 1,
+        "pair that lacks a text": 2,
+        "blank caption": 1,
+        "text in a language that --languages leaves out": 1,
+        "pair in one language": 1,
+    }
+    apart, _ = read(write(tmp_path / "t.jsonl", rows[:4]), group=["split"], **choice)
+    assert [record.item for record in apart] == ["train/page", "train/page", "train/other"]
+
+
+@pytest.mark.parametrize("row", [{"caption": "x", "language": "en"}, {"src": "x", "src_lang": "en"}])
+def test_only_parallel_text_has_translations_beside_it(tmp_path, row):
+    path = write(tmp_path / "t.jsonl", [{**row, "id": "page#0"}])
+    with pytest.raises(ValueError, match=r"line 1: found \w+, \w+, id, but --parallel reads the texts of src and tgt"):
+        read(path, documents="id", parallel=True)
+
+
+def test_documents_with_translations_are_written_and_read_back(tmp_path, capsys):
+    rows = [line(f"{page}#{place}", "de", f"{page} {place}", f"{page} {place} en") for page in "ab" for place in (1, 0)]
+    arguments = ["write", "jsonl", str(write(tmp_path / "t.jsonl", rows)), str(tmp_path / "out"), "--parallel"]
+    assert main(arguments) == 2
+    assert "--parallel keeps two languages of a document together; give --documents FIELD, too" in capsys.readouterr().err
+    assert main([*arguments, "--documents", "id"]) == 0
+    shards = ShardSet(str(tmp_path / "out"))
+    assert shards.is_document.all()
+    assert [[text.text for text in sample.texts] for sample in shards] == [
+        ["a 0 en", "a 1 en", "a 0", "a 1"],
+        ["b 0 en", "b 1 en", "b 0", "b 1"],
+    ]
+    assert len(set(shards.items.tolist())) == 2

@@ -121,7 +121,7 @@ def test_jsonl(tmp_path):
         [("en", "dog", "sentence"), ("de", "Hund", "sentence")],
     ]
     assert (records[0].item, records[0].image, records[1].item) == (3, tmp_path / "dog.jpg", None)
-    assert skipped == Counter({"blank caption": 2, "blank line": 1})
+    assert skipped == Counter({"blank caption": 2, "blank line": 1, "pair that lacks a text": 1})
 
 
 @pytest.mark.parametrize(
