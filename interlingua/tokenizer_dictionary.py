@@ -36,6 +36,11 @@ def add_dictionary(commands: Any) -> None:
         metavar="CODE",
         help="the two of a text's columns; of JSON lines, those that are wanted (default: all that the tokenizer knows)",
     )
+    parser.add_argument(
+        "--capitalized",
+        action="store_true",
+        help="words with a capital letter too, for lexicons in lower case (MUSE's): they are looked up as they are written",
+    )
     parser.add_argument("--force", action="store_true", help="write over an existing file")
 
 
@@ -45,7 +50,7 @@ def write(options: argparse.Namespace) -> int:
     Raises:
         ValueError: An option or a file is not as it should be.
     """
-    from .datamodules.lexicons import compile_dictionary, read_lexicon
+    from .datamodules.lexicons import compile_dictionary, read_lexicon, with_capitals
     from .modalities.dictionary import write_dictionary
     from .modalities.tokenizer import Tokenizer
 
@@ -59,7 +64,8 @@ def write(options: argparse.Namespace) -> int:
         raise ValueError(f"--languages: expected two or more, each once, found {' '.join(codes)}")
     for code in codes or []:
         tokenizer.language_id(code)
-    found, skipped = compile_dictionary(chain.from_iterable(read_lexicon(path, codes) for path in options.lexicons), tokenizer)
+    pairs = chain.from_iterable(read_lexicon(path, codes) for path in options.lexicons)
+    found, skipped = compile_dictionary(with_capitals(pairs) if options.capitalized else pairs, tokenizer)
     for kind, count in skipped.most_common():
         print(f"skipped: {kind}: {count:,} pairs")
     if not len(found.pairs):

@@ -40,6 +40,8 @@ def test_it_writes_a_dictionary_and_says_what_is_in_it(folder, data, capsys):
     assert found.tokenizer == small_tokenizer(data).hash
     assert call(folder, *lexicons[:1], "--languages", "en", "de", output="muse.npz") == 0
     assert len(read_dictionary(folder / "muse.npz").pairs) == 4
+    assert call(folder, *lexicons[:1], "--languages", "en", "de", "--capitalized", output="both.npz") == 0
+    assert len(read_dictionary(folder / "both.npz").pairs) == 8
 
 
 @pytest.mark.parametrize(
