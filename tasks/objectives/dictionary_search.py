@@ -90,7 +90,7 @@ class DictionarySearch(nn.Module):
             nothing = torch.zeros_like(first).view(*words.first.shape, most)
             return Phrases(nothing.bool(), nothing, nothing)
         at = torch.searchsorted(self.keys, keys).clamp_max(len(self.keys) - 1)
-        valid = (self.keys[at] == keys) & (first < end)
+        valid = self.keys[at] == keys  # no word of the dictionary is empty
         drawn = self.begin[at] + pick(self.count[at], seed[:, None], TRANSLATION, first, end - first)
         return Phrases(*(one.view(*words.first.shape, most) for one in (valid, self.first[drawn], self.last[drawn])))
 

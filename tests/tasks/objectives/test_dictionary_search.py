@@ -84,12 +84,22 @@ def test_pieces_of_a_word_alone_are_not_the_word():
     assert found_by(search, sentence([10, 11], [2])) == {(0, 1): (23, 24, 25)}  # the same pieces, however many words
 
 
-def test_punctuation_behind_a_word_stays_and_is_of_the_new_word():
+def test_punctuation_behind_a_word_stays():
     found = dictionary(WORDS, PAIRS)
     search = DictionarySearch(found, 4)
     text = sentence([50, 10, COMMA, COMMA, 10, 11, COMMA, 51, COMMA], [1, 3, 1, 2, 1, 1])
     assert set(found_by(search, text)) == {(1, 1), (2, 1), (2, 2)}  # not (1, 2): a comma stands between
     assert not found_by(search, sentence([COMMA, COMMA], [1, 1]))
+
+
+def test_punctuation_is_of_the_word_that_is_put_in_before_it(tmp_path):
+    write_dictionary(dictionary(WORDS, [(4, 5)]), tmp_path / "some.npz")
+    _, objective = connected(alignments="dictionary", dictionary=str(tmp_path / "some.npz"), share=1.0, **ALL)
+    text = sentence([50, 10, 11, COMMA, COMMA, 51, COMMA], [1, 1, 3, 2])
+    view = objective.view(tiny.batch((9,))._replace(text=text)).text
+    assert view.tokens[0, 1:-1].tolist() == [50, 23, 24, 25, COMMA, COMMA, 51, COMMA]
+    assert view.word[0].tolist() == [-1, 0, 1, 2, 3, 3, 3, 4, 4, -1]
+    assert view.language[0, 1:-1].tolist() == [0, 1, 1, 1, 0, 0, 0, 0]
 
 
 def test_a_translation_longer_than_the_longest_phrase_is_left_out():
