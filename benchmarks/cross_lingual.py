@@ -1,0 +1,215 @@
+"""What objectives are worth: retrieval between translations after a few minutes of training, for each arm and seed.
+
+    python benchmarks/cross_lingual.py --data runs/five --output runs/cross_lingual
+
+Every arm trains `configs/pretrain/infoxlm_small.yaml` with the same steps, tokens and rates, and other objectives on the
+parallel text; `untrained` trains nothing. The data folder holds `train`, `val`, `test` and `tokenizer.model`, as docs/text.md
+writes them. Runs that are there are kept; the rest run a few at a time. Writes `results.md` and `results.png`: means over
+languages, both directions, on validation and test sentences, with the spread over seeds.
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from statistics import mean, stdev
+from typing import NamedTuple
+
+from rich.progress import Progress
+
+CONFIGURATION = "configs/pretrain/infoxlm_small.yaml"
+OBJECTIVES = "interlingua.tasks.objectives"
+NO_PAIRS = [
+    *("--model.objectives.tlm", "null", "--model.objectives.xlco", "null"),
+    *("--model.passes.parallel", "null", "--data.sources.parallel", "null"),
+    *("--data.sources.monolingual.batch_tokens", "4096", "--data.sources.monolingual.micro_batch_tokens", "4096"),
+]
+
+
+def instead(name: str, **added: tuple[str, Mapping[str, object]]) -> list[str]:
+    """Arguments that put objectives in the place of the contrast, each in a reading of its own."""
+    arguments = ["--model.objectives.xlco", "null", "--model.passes.parallel", json.dumps([["tlm"], *([one] for one in added)])]
+    for one, (path, options) in added.items():
+        node = {"class_path": f"{OBJECTIVES}.{path}", "init_args": dict(options)}
+        arguments += [f"--model.objectives.{one}", json.dumps(node)]
+    return arguments
+
+
+ARMS: dict[str, list[str]] = {
+    "untrained": [*NO_PAIRS, "--model.optimization.learning_rate", "1e-9"],
+    "MLM": NO_PAIRS,
+    "MLM + TLM": instead("tlm"),
+    "MLM + TLM + XlCo": [],
+    "MLM + TLM + HICTL": instead(
+        "hictl",
+        sctl=("interpolated_contrast.InterpolatedContrast", {"temperature": 0.07, "pooling": "mean"}),
+        wctl=("word_contrast.WordContrast", {"pair": "infoxlm", "others": 256, "temperature": 0.1}),
+    ),
+    "MLM + TLM + CAMLM": instead(
+        "camlm",
+        camlm=("cross_attention_language.CrossAttentionLanguage", {"pair": "infoxlm", "orders": "drawn", "rate": 0.3}),
+    ),
+}
+SPLITS = ("val", "test")
+DIRECTIONS = {"to": "sentence_retrieval_to_en", "from": "sentence_retrieval_from_en"}
+NOT_LATIN = ("ru",)
+
+
+class Run(NamedTuple):
+    """One arm with one seed."""
+
+    arm: str
+    seed: int
+    folder: Path
+
+    @property
+    def results(self) -> Path:
+        return self.folder / "results.json"
+
+
+def commands(run: Run, data: Path, steps: int) -> Iterator[list[str]]:
+    """The commands of a run."""
+    root, steps = str(run.folder), 1 if run.arm == "untrained" else steps
+    shards = str(data / "train")
+    fit = ["fit", "--config", CONFIGURATION, *ARMS[run.arm], "--data.tokenizer", str(data / "tokenizer.model")]
+    fit += [
+        "--data.sources.monolingual.shards",
+        shards,
+        "--trainer.max_steps",
+        str(steps),
+        "--trainer.val_check_interval",
+        str(steps),
+    ]
+    if "--data.sources.parallel" not in fit:
+        fit += ["--data.sources.parallel.shards", shards]
+    for seed in ("--seed_everything", "--model.seed", "--data.seed"):
+        fit += [seed, str(run.seed)]
+    yield [*fit, "--trainer.default_root_dir", root, "--overwrite"]
+    test = ["test", "--config", "configs/evaluate/sentences.yaml", "--model.checkpoint", f"{root}/checkpoints/last.ckpt"]
+    sources = {"parallel/test": None, **{split: str(data / split) for split in SPLITS}}
+    test += ["--model.output", root, "--data.sources", json.dumps(sources), "--data.tokenizer", str(data / "tokenizer.model")]
+    yield [*test, "--trainer.default_root_dir", f"{root}/evaluation"]
+
+
+def execute(run: Run, data: Path, steps: int) -> float:
+    """Seconds that the run took; none if it is there."""
+    if run.results.exists():
+        return 0.0
+    run.folder.mkdir(parents=True, exist_ok=True)
+    start = time.monotonic()
+    with open(run.folder / "log.txt", "w") as log:
+        for command in commands(run, data, steps):
+            arguments = [sys.executable, "-m", "interlingua", *command]
+            done = subprocess.run(arguments, stdout=log, stderr=log, env={**os.environ, "OMP_NUM_THREADS": "1"}, check=False)
+            if done.returncode:
+                raise SystemExit(f"{run.arm}, seed {run.seed}: stopped; {run.folder / 'log.txt'} says why")
+    return time.monotonic() - start
+
+
+def read_means(run: Run) -> dict[tuple[str, str, str], float]:
+    """Accuracy in per cent by split, direction and languages: all, or those not in Latin script."""
+    found = {}
+    records = json.loads(run.results.read_text())
+    for split in SPLITS:
+        for direction, task in DIRECTIONS.items():
+            own = [one for one in records if one["task"] == task and one["data"].startswith(f"{split},")]
+            values = {one["language"]: 100 * one["value"] for one in own if one["metric"] == "accuracy@1"}
+            found[split, direction, "all"] = mean(values.values())
+            found[split, direction, "not Latin"] = mean(values[code] for code in NOT_LATIN)
+    return found
+
+
+def spread(values: Sequence[float]) -> str:
+    return f"{mean(values):.1f} ± {stdev(values):.1f}" if len(values) > 1 else f"{values[0]:.1f}"
+
+
+def write_table(arms: Mapping[str, list[dict]], path: Path) -> str:
+    """A row an arm: mean and standard deviation over seeds."""
+    columns = [(split, direction, which) for split in SPLITS for which in ("all", "not Latin") for direction in DIRECTIONS]
+    heads = [f"{split}, {which}: {direction} en" for split, direction, which in columns]
+    lines = ["| trained with | seeds | " + " | ".join(heads) + " |", "|---|---:|" + "---:|" * len(columns)]
+    for arm, runs in arms.items():
+        cells = [spread([found[column] for found in runs]) for column in columns]
+        lines.append(f"| {arm} | {len(runs)} | " + " | ".join(cells) + " |")
+    table = "\n".join(lines) + "\n"
+    path.write_text(
+        "# Retrieval between translations\n\nAccuracy@1 in per cent, mean and standard deviation over seeds.\n\n" + table
+    )
+    return table
+
+
+def draw(arms: Mapping[str, list[dict]], path: Path) -> None:
+    """A point a seed, and a bar to their mean, on the test sentences."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(8, 1.4 + 0.55 * len(arms)), layout="constrained")
+    FigureCanvasAgg(figure)
+    axes = figure.subplots()
+    for place, runs in enumerate(arms.values()):
+        for shift, direction, color in ((-0.18, "to", "#0b7a75"), (0.18, "from", "#d98324")):
+            values = [found["test", direction, "all"] for found in runs]
+            axes.barh(
+                place + shift, mean(values), 0.3, color=color, alpha=0.55, label=f"{direction} English" if not place else None
+            )
+            axes.plot(
+                values,
+                [place + shift] * len(values),
+                "o",
+                color=color,
+                markersize=4,
+                markeredgecolor="#16202c",
+                markeredgewidth=0.5,
+            )
+            axes.text(max(values) + 0.8, place + shift, f"{mean(values):.1f}", va="center", fontsize=8)
+    axes.set_yticks(range(len(arms)), list(arms))
+    axes.invert_yaxis()
+    axes.set_xlabel("accuracy@1 in per cent on held-out sentences, mean over languages; a dot a seed")
+    axes.spines[["top", "right", "left"]].set_visible(False)
+    axes.tick_params(axis="y", length=0)
+    axes.set_axisbelow(True)
+    axes.xaxis.grid(color="#dde3ea")
+    axes.legend(frameon=False, loc="best")
+    axes.set_title("Finding a sentence's translation, by what the encoder was trained with", loc="left", fontweight="bold")
+    figure.savefig(path, dpi=130)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument(
+        "--data", type=Path, default=Path("runs/five"), help="folder of the shards and the tokenizer (%(default)s)"
+    )
+    parser.add_argument(
+        "--output", type=Path, default=Path("runs/cross_lingual"), help="folder of runs and results (%(default)s)"
+    )
+    parser.add_argument(
+        "--arms", nargs="+", default=list(ARMS), choices=ARMS, metavar="ARM", help=f"of {', '.join(ARMS)} (all)"
+    )
+    parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2], metavar="SEED", help="(0 1 2)")
+    parser.add_argument("--steps", type=int, default=1200, help="optimiser steps of a run (%(default)s)")
+    parser.add_argument("--parallel", type=int, default=2, help="runs at a time, a thread each (%(default)s)")
+    arguments = parser.parse_args()
+    runs = [
+        Run(arm, seed, arguments.output / f"{arm.replace(' + ', '_').lower()}_{seed}")
+        for seed in arguments.seeds
+        for arm in arguments.arms
+    ]
+    start = time.monotonic()
+    with Progress() as progress, ThreadPoolExecutor(arguments.parallel) as pool:
+        bar = progress.add_task("runs", total=len(runs))
+        for run, seconds in zip(runs, pool.map(lambda run: execute(run, arguments.data, arguments.steps), runs), strict=True):
+            progress.console.print(f"{run.arm}, seed {run.seed}: {'there' if not seconds else f'{seconds / 60:.1f} min'}")
+            progress.advance(bar)
+    arms = {arm: [read_means(run) for run in runs if run.arm == arm] for arm in arguments.arms}
+    print(write_table(arms, arguments.output / "results.md"))
+    draw(arms, arguments.output / "results.png")
+    print(f"{(time.monotonic() - start) / 60:.0f} minutes; {arguments.output}/results.md, results.png")
+
+
+if __name__ == "__main__":
+    main()
