@@ -118,6 +118,17 @@ class Codes(NamedTuple):
         return self.ids if self.shown is None else self.shown
 
 
+class Target(NamedTuple):
+    """What people say of each sample, and fine-tuning learns to say."""
+
+    label: Int[Tensor, "B"] | None = None
+    """Class of the sample; -1 where it has none."""
+    tags: Int[Tensor, "B L"] | None = None
+    """Class of each token of `text`, on the first piece of a word; -1 where nothing is scored."""
+    span: Int[Tensor, "B 2"] | None = None
+    """First and last token of `text` that answer it; -1 where it has no answer (in this row)."""
+
+
 class Batch(NamedTuple):
     """Samples of one source. Every modality is optional; identity is not."""
 
@@ -138,6 +149,7 @@ class Batch(NamedTuple):
     codes: Codes | None = None
     alignment: Int[Tensor, "B A 2"] | None = None
     """Pairs of words (of `text`, of `translation`) that translate each other; -1 where there is no pair."""
+    target: Target | None = None
     matched: Bool[Tensor, "B"] | None = None
     """Mark: False where an objective put another item's text in the place of the sample's own; None: all belong."""
 

@@ -21,7 +21,7 @@ from torch.autograd.function import once_differentiable
 
 from ..modalities.batch import Batch
 
-EMPTY = {"word": -1, "alignment": -1}
+EMPTY = {"word": -1, "alignment": -1, "label": -1, "tags": -1, "span": -1}
 """What the fields of a batch hold where nothing is present; the others hold 0 (False)."""
 
 

@@ -6,10 +6,10 @@ an exact global denominator. Then each micro-batch is read and scored. Objective
 """
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from jaxtyping import Float, Int
+from jaxtyping import Float, Int, Shaped
 from torch import Tensor, nn
 
 from ...modalities.batch import Batch
@@ -90,6 +90,12 @@ class Objective(nn.Module):
             raise NotImplementedError
         own = self.embed(states, marked)
         return self.contrast(own, own, 0)
+
+    def tally(self, states: States, marked: Batch) -> Mapping[str, Shaped[Tensor, "2"]]:
+        """For objectives that can be right or wrong: by the name of a figure, what was right and of how many. Both are summed
+        over a validation set, language by language; their ratio is the figure (accuracy; F1 as twice the right over predicted
+        and expected)."""
+        return {}
 
     def embed(self, states: States, marked: Batch) -> Embeddings:
         """For coupled objectives: the rows to be compared, in the micro-batch's order, only those that `count` counts."""

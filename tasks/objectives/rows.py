@@ -6,9 +6,7 @@ import torch
 from torch import Tensor
 
 from ...modalities.batch import Batch
-
-FILL = {"word": -1, "alignment": -1}
-"""What stands where nothing is present; 0, or False, in all other fields but token ids."""
+from ..ranks import EMPTY
 
 TRUTH = {"shown": ("tokens", "features", "ids")}
 """Fields of the truth that a missing mark stands for."""
@@ -58,7 +56,7 @@ def _join(parts: list, sizes: list[int], pad: int):
     """Join NamedTuples of one kind; `sizes` are their numbers of rows, one of a `None` part too."""
     like = next(part for part in parts if part is not None)
     fields = {name: [None if part is None else getattr(part, name) for part in parts] for name in like._fields}
-    fills = {**FILL, "pad": pad, **(dict.fromkeys(("tokens", "shown"), pad) if "tokens" in fields else {})}
+    fills = {**EMPTY, "pad": pad, **(dict.fromkeys(("tokens", "shown"), pad) if "tokens" in fields else {})}
     return type(like)(**{name: _join_field(name, parts, values, sizes, fills) for name, values in fields.items()})
 
 
