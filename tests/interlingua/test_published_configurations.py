@@ -15,6 +15,7 @@ PUBLISHED = {
     ("xlmr",): 278_295_186,  # XLMRobertaForMaskedLM at 250,002 entries
     ("infoxlm",): 278_295_186 + 768**2,  # the same, and the projection of its contrast
     ("infoxlm", "infoxlm_code"): 278_295_186 + 768**2,
+    ("alm",): 249_071_384,  # as XLM-15
     ("erniem",): 278_295_186,
     ("hictl",): 278_295_186 + 768**2 + 768,  # the same, and the linear layer of its word contrast
     ("unicoder",): 250_126_106,  # XLM-15, the weights of word recovery (3 x 1024), and a pooler with two scores
@@ -48,7 +49,10 @@ def test_a_published_recipe_builds_the_published_model(names):
     assert found["data"]["init_args"]["max_tokens"] <= model.encoder.max_tokens
 
 
-@pytest.mark.parametrize("name", ["mbert_small", "xlmr_small", "xlm_small", "infoxlm_small", "erniem_small", "hictl_small", "unicoder_small"])
+@pytest.mark.parametrize(
+    "name",
+    ["mbert_small", "xlmr_small", "xlm_small", "infoxlm_small", "alm_small", "erniem_small", "hictl_small", "unicoder_small"],
+)
 def test_a_small_twin_is_of_the_same_kinds_and_takes_minutes(name):
     small, published = configuration([name]), configuration([name.removesuffix("_small")])
     check("fit", small, ["seed_everything", "trainer", "model", "data"])
@@ -67,5 +71,5 @@ def test_every_file_says_first_what_it_is_from_and_how_it_is_run(name):
     heading = [line for line in lines[:12] if line.startswith("#")]
     assert heading[0] == lines[0]
     assert any(line.startswith("# interlingua ") for line in heading)
-    paper = any("arXiv:" in line for line in heading)
+    paper = any("arXiv:" in line or "doi:" in line for line in heading)
     assert paper or sum(line.count("--config") for line in heading) > 1 or name.startswith("configs/evaluate")
