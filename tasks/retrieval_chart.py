@@ -4,8 +4,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from .language_names import language_name
+from .page_parts import scale
 from .results import Record
-from .retrieval_page import find_chance, gather_series, scale
+from .retrieval_page import find_chance, gather_series
 
 OTHER, TRAINED, ABLATION, INK, SOFT = "#0b7a75", "#d98324", "#9aa7b5", "#16202c", "#566374"
 

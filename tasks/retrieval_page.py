@@ -6,13 +6,13 @@ import re
 from collections.abc import Sequence
 from html import escape
 from pathlib import Path
-from string import Template
 from typing import NamedTuple
 
 import numpy as np
 
 from .language_names import language_name
-from .results import Record, explain, mean_chance, show
+from .page_parts import fill_page, name_mean, scale, write_axis, write_cell, write_tile
+from .results import Record, explain, mean_chance
 from .retrieval_examples import Answer, Example
 
 TASKS = {"text_to_image_retrieval": "From a text to its picture", "image_to_text_retrieval": "From a picture to its text"}
@@ -51,11 +51,11 @@ def write_page(
         ablation: Records of another run, shown as a second bar.
         ablation_name: What that run is.
     """
-    template = Template(Path(__file__).with_name("page.html").read_text(encoding="utf-8"))
     languages = sorted({record.language for record in records if record.metric == HEADLINE and record.data == data})
     others = [language for language in languages if language not in pictured]
     trained = " and ".join(map(language_name, pictured)) or "no language"
-    text = template.substitute(
+    text = fill_page(
+        "page.html",
         title=escape(f"Zero-shot retrieval: {data}"),
         data=escape(data),
         headline=escape(f"Finding pictures in {len(others)} languages that never saw one"),
@@ -99,13 +99,6 @@ def find_chance(records: Sequence[Record], task: str, data: str) -> Record | Non
     return found[0] if found else None
 
 
-def scale(values: Sequence[float]) -> tuple[float, float]:
-    """End of an axis from 0 that holds all values, and the distance of its marks."""
-    most = max((*values, 0.01))
-    step = next(step for step in (0.01, 0.02, 0.05, 0.1, 0.2) if most / step <= 6 or step == 0.2)
-    return min(1.0, step * int(np.ceil(most / step - 1e-9))), step
-
-
 def _claim(records: Sequence[Record], data: str, trained: str, others: int) -> str:
     size = find(records, "text_to_image_retrieval", data, "gallery size")
     pictures = f"{size.value:,.0f} pictures" if size else "the pictures"
@@ -132,11 +125,7 @@ def _tiles(
     tiles += [(find(records, task, data, HEADLINE, one), f"recall@10 in {language_name(one)}") for one in pictured[:1]]
     tiles += [(before, f"the same mean {ablation_name}")]
     tiles += [(find_chance(records, task, data), "by chance")]
-    return [
-        f'<div class="tile"><b>{100 * record.value:.1f} %</b><span>{escape(text)}</span></div>'
-        for record, text in tiles
-        if record
-    ]
+    return [write_tile(record.value, text) for record, text in tiles if record]
 
 
 def _chart(
@@ -147,10 +136,6 @@ def _chart(
     chance = find_chance(records, task, data)
     end, step = scale([bar.record.high for bar in bars])
     paired = any(bar.before for bar in bars)
-    marks = "".join(
-        f'<i style="left:{100 * mark * step / end:.2f}%">{100 * mark * step:.0f}&#8239;%</i>'
-        for mark in range(int(end / step + 1e-9) + 1)
-    )
     legend = [("--other", "never seen with a picture"), ("--trained", "trained with pictures")][: 1 + bool(pictured)]
     keys = "".join(f'<span style="--key:var({color})">{text}</span>' for color, text in legend)
     keys += f'<span style="--key:var(--ablation)">{escape(ablation_name)}</span>' if paired else ""
@@ -158,8 +143,7 @@ def _chart(
     rows = "".join(_bar(bar, end, step, chance, bar.language in pictured, paired) for bar in bars)
     return (
         f'<figure class="card chart"><figcaption><h3>{TASKS[task]}</h3><div class="legend">{keys}</div></figcaption>'
-        f'<div class="bars">{rows}<div class="bar" aria-hidden="true"><span></span><div class="axis">{marks}</div></div></div>'
-        "</figure>"
+        f'<div class="bars">{rows}{write_axis(0.0, end, step)}</div></figure>'
     )
 
 
@@ -228,9 +212,9 @@ def _table(records: Sequence[Record], pictured: Sequence[str]) -> str:
         for language in dict.fromkeys(record.language for record in found):
             row = {record.metric: record for record in found if record.language == language}
             style = "summary" if kind else "trained" if language in pictured else ""
-            label = {"": language_name(language), "mean ": _group(language), "chance ": "by chance"}[kind]
+            label = {"": language_name(language), "mean ": name_mean(language), "chance ": "by chance"}[kind]
             n = "" if kind == "chance " else str(next(iter(row.values())).n)
-            cells = "".join(_cell(row.get(kind + metric)) for metric in METRICS)
+            cells = "".join(write_cell(row.get(kind + metric)) for metric in METRICS)
             rows += f'<tr class="{style}"><th scope="row">{escape(label)}</th><td>{n}</td>{cells}</tr>'
     size = next((record for record in records if record.metric == "gallery size"), None)
     head = "".join(f'<th scope="col">{metric}</th>' for metric in METRICS)
@@ -239,19 +223,6 @@ def _table(records: Sequence[Record], pictured: Sequence[str]) -> str:
         f'<table><thead><tr><th scope="col">language</th><th scope="col">queries{among}</th>{head}</tr></thead>'
         f"<tbody>{rows}</tbody></table>"
     )
-
-
-def _group(name: str) -> str:
-    """A mean's languages, in words."""
-    rest = name.removeprefix("all but ")
-    return "mean of all" if rest == name else f"mean of all but {' and '.join(map(language_name, rest.split(', ')))}"
-
-
-def _cell(record: Record | None) -> str:
-    if record is None:
-        return "<td></td>"
-    value, _, rest = show(record).partition(" ")
-    return f"<td>{value}{f'<small>{rest}</small>' if rest else ''}</td>"
 
 
 def _tag(code: str) -> str:

@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 import torch
 
+from interlingua.tasks.page_parts import scale
 from interlingua.tasks.results import Record
 from interlingua.tasks.retrieval_chart import write_chart
 from interlingua.tasks.retrieval_examples import choose_examples
-from interlingua.tasks.retrieval_page import gather_series, scale, write_page
+from interlingua.tasks.retrieval_page import gather_series, write_page
 from interlingua.tasks.retrieval_scores import Line, Picture, arrange, measure, measure_unlike
 
 QUERIES = {"en": "<b>cat</b> & dog", "ar": "قطة", "zh": "猫", "xx_YY": 'quote " here'}
