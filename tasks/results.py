@@ -3,10 +3,10 @@
 {"task": "text_to_image_retrieval", "data": "quickstart/novel", "language": "de", "metric": "recall@10",
  "value": 0.21, "low": 0.17, "high": 0.25, "n": 382}
 
-Shares are fractions of 1; metrics that end in `rank` or `size` are numbers. `mean METRIC` averages over languages, of which
-`language` says which (`all`, or `all but en`); `chance METRIC` is what guessing gets. What an evaluation stands for comes
-first among its records, and of its means last: that is what the summary shows. Records of an evaluation that is run again
-into the same folder replace the old ones.
+Shares are fractions of 1, gaps between two of them lie from -1 to 1; metrics that end in `rank` or `size` are numbers.
+`mean METRIC` averages over languages, of which `language` says which (`all`, or `all but en`); `chance METRIC` is what
+guessing gets. What an evaluation stands for comes first among its records, and of its means last: that is what the summary
+shows. Records of an evaluation that is run again into the same folder replace the old ones.
 """
 
 import json
@@ -28,6 +28,17 @@ MEANINGS = (
     ("gallery size", "*n*: queries; *gallery size*: how many candidates each is compared with."),
     ("chance ", "*chance*: what a random order gets."),
     ("mean ", "*mean*: every language counts alike."),
+    (
+        "^(zero_shot_)?transfer: ",
+        "*transfer*: fine-tuned in one language, that after *from*, and tested in all; intervals are t intervals over runs "
+        "that differ by their seed alone, and one run has none.",
+    ),
+    (
+        "oracle, not zero-shot",
+        "*oracle*: needs labels in each language, so that it is no zero-shot transfer but what the best choice would have got.",
+    ),
+    ("gap to ", "*gap to*: how far below the language of fine-tuning, in points; below 0 where a language is better."),
+    ("sample size", "*sample size*: runs, each with its own seed."),
     (
         "image.*: all but ",
         "*all but*: without the languages trained with pictures, so that only what has carried over is left.",
@@ -202,10 +213,11 @@ def _title(record: Record) -> str:
 def _check(record: Record, name: str) -> None:
     wrong = [field for field in Record._fields[:4] if not isinstance(getattr(record, field), str) or not getattr(record, field)]
     figures = (record.value, record.low, record.high)
+    least = -1 if "gap " in record.metric else 0
     if not all(isinstance(figure, int | float) and math.isfinite(figure) for figure in figures):
         wrong.append("value, low, high (finite numbers)")
-    elif record.low > record.high or not (is_number(record.metric) or all(-1e-9 <= figure <= 1 + 1e-9 for figure in figures)):
-        wrong.append("value, low, high (low <= high, and shares as fractions from 0 to 1)")
+    elif record.low > record.high or not (is_number(record.metric) or all(least - 1e-9 <= one <= 1 + 1e-9 for one in figures)):
+        wrong.append(f"value, low, high (low <= high, and shares as fractions from {least} to 1)")
     if not isinstance(record.n, int) or record.n < 1:
         wrong.append("n (a positive integer)")
     if wrong:
