@@ -1,0 +1,141 @@
+"""Which labelled examples belong to a split: read from its files, held out by their text, or drawn as a few of many."""
+
+import logging
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from ...modalities.chance import chance, salt, uniform
+from .examples import Question, Sentences, Tagged
+from .layout import Format, Layout
+
+log = logging.getLogger(__name__)
+
+Files = str | list[str] | dict[str, str | list[str]]
+"""By language; or files that say the languages of their examples themselves."""
+
+FEW = salt("few examples")
+HELD_OUT = salt("held out")
+
+
+def read_split(
+    split: str, files: Files, format: Format, layout: Layout, classes: Collection[str], languages: Collection[str]
+) -> list[Any]:
+    """All records of a split, in the order of its files.
+
+    Args:
+        split: Option that names the files, for messages.
+        files: Where they are.
+        format: What reads them.
+        layout: What will lay them out.
+        classes: Names of classes that may stand in them.
+        languages: Those that the tokenizer knows. Examples in others are left out where the file says their language, and
+            counted in the log.
+
+    Raises:
+        ValueError: A language that is given is unknown, records are of another kind, a class is unknown, or none is left; names
+            the option or the file.
+        FileNotFoundError: A file is not there.
+    """
+    by_language: Mapping[str | None, str | list[str]] = files if isinstance(files, dict) else {None: files}
+    records, unknown = [], Counter[str]()
+    for language, paths in by_language.items():
+        if language is not None and language not in languages:
+            raise ValueError(f"data.{split}.{language}: the tokenizer does not know this language; it knows {_list(languages)}")
+        for path in [paths] if isinstance(paths, str) else paths:
+            for record in _read(split, Path(path), language, format, layout, classes):
+                if record.language in languages:
+                    records.append(record)
+                else:
+                    unknown[record.language] += 1
+    left_out = (
+        f"{unknown.total()} left out, in languages that the tokenizer does not know ({_list(unknown)})" if unknown else ""
+    )
+    if not records:
+        raise ValueError(f"data.{split}: no example is left to read; {left_out or f'is there any in {files}?'}")
+    log.info("%s: %d examples (%s)%s", split, len(records), _count(records), f"; {left_out}" if left_out else "")
+    return records
+
+
+def _read(
+    split: str, file: Path, language: str | None, format: Format, layout: Layout, classes: Collection[str]
+) -> Iterator[Any]:
+    if not file.is_file():
+        raise FileNotFoundError(f"data.{split}: there is no file {file}")
+    for record in format.read(file, language):
+        if not isinstance(record, layout.kind):
+            raise ValueError(
+                f"data.layout: {type(layout).__name__} is for {layout.kind.__name__}, but {type(format).__name__} reads "
+                f"{type(record).__name__} from {file}; change the one or the other"
+            )
+        for name in layout.names(record) if layout.classifies else ():
+            if name not in classes:
+                raise ValueError(
+                    f"{file}: found the label {name!r}, but data.labels are {_list(one for one in classes if one)}; add it, or "
+                    "leave such examples out of the file"
+                )
+        yield record
+
+
+def hold_out(records: Sequence[Any], share: float, held: bool) -> list[Any]:
+    """One side of a set that is to be parted: a record's text alone decides, so that equal texts are never on both sides.
+
+    Args:
+        records: To part.
+        share: From 0 to 1, of different texts that are held out, in the mean.
+        held: Which side is wanted.
+    """
+    luck = uniform(HELD_OUT, torch.tensor([salt(subject(record)) for record in records]))
+    return [record for record, is_held in zip(records, (luck < share).tolist(), strict=True) if is_held == held]
+
+
+def subject(record: Any) -> str:
+    """The text that an example is about; several may be about one: hypotheses about a premise, questions about a passage."""
+    if isinstance(record, Question):
+        return record.context
+    return "\n".join(record.words) if isinstance(record, Tagged) else record.first
+
+
+def draw_few(records: Sequence[Any], limits: Mapping[str, int], bucket: int) -> list[Any]:
+    """Few-shot examples: of some languages a few, the rest whole; in the order of the records.
+
+    Of classified sentences each class is drawn equally often, as far as there are any, and unlabelled ones never. More
+    examples of a bucket hold the fewer; buckets are drawn independently of each other.
+
+    Args:
+        records: All of them.
+        limits: How many at most, by language.
+        bucket: Number of the draw.
+    """
+    places: dict[str, list[int]] = {}
+    for place, record in enumerate(records):
+        places.setdefault(record.language, []).append(place)
+    kept: list[int] = []
+    for language, own in places.items():
+        if language in limits:
+            luck = chance(FEW, bucket, salt(language), torch.arange(len(own))).tolist()
+            own = _take_turns([(number, place) for number, place in zip(luck, own, strict=True)], records)[: limits[language]]
+        kept += own
+    return [records[place] for place in sorted(kept)]
+
+
+def _take_turns(drawn: list[tuple[int, int]], records: Sequence[Any]) -> list[int]:
+    """Places in the order of chance, but the first of each class before the second of any."""
+    turns, order = Counter[str](), []
+    for luck, place in sorted(drawn):
+        label = records[place].label if isinstance(records[place], Sentences) else None
+        if label != "":
+            order.append((turns[label] if label else 0, luck, place))
+            turns[label or ""] += 1
+    return [place for _, _, place in sorted(order)]
+
+
+def _count(records: Sequence[Any]) -> str:
+    return ", ".join(f"{language} {count}" for language, count in sorted(Counter(one.language for one in records).items()))
+
+
+def _list(names) -> str:
+    return ", ".join(sorted(names)) or "none"
