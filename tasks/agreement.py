@@ -55,3 +55,24 @@ def check_counted(objectives: Mapping[str, Objective], tokenizer: Tokenizer) -> 
                 f"but {tokenizer.path} is {tokenizer.hash[:12]}; write it anew (`interlingua tokenizer dictionary ... "
                 f"--tokenizer {tokenizer.path}`)"
             )
+
+
+def check_classes(objectives: Mapping[str, Objective], data: object) -> None:
+    """Refuse objectives with more classes, or fewer, than the data have labels.
+
+    Args:
+        objectives: By name; those without `classes` agree with all.
+        data: The data module; `labels` is looked at, where it has any.
+
+    Raises:
+        ValueError: Names the objective and both numbers.
+    """
+    labels = getattr(data, "labels", None)
+    for name, objective in objectives.items():
+        classes = getattr(objective, "classes", None)
+        if labels and classes is not None and classes != len(labels):
+            raise ValueError(
+                f"objective {name}: classes is {classes}, but the data have {len(labels)} labels ({', '.join(labels[:5])}"
+                f"{', ...' if len(labels) > 5 else ''}); set `model.objectives.{name}.classes {len(labels)}`, or mend "
+                "data.labels"
+            )

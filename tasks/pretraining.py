@@ -19,7 +19,7 @@ from ..modalities.chance import chance, salt
 from ..modalities.tokenizer import Tokenizer
 from ..models.encoder import Encoder, Vectors
 from ..models.table_gradients import drop_gradients
-from .agreement import check_agreement, check_counted
+from .agreement import check_agreement, check_classes, check_counted
 from .objectives.objective import Loss, Objective
 from .objectives.token_prediction import share_token_heads
 from .optimization import Optimization, clip_gradients
@@ -92,6 +92,7 @@ class Pretraining(lightning.LightningModule):
                 f"trainer.strategy is {type(self.trainer.strategy).__name__}, but gradients are summed over whole copies "
                 "of the model; use one device, or ddp"
             )
+        check_classes(dict(self.objectives.items()), getattr(self.trainer, "datamodule", None))
         if self.tokenizer is not None:
             check_agreement(self.encoder, self.tokenizer, getattr(self.trainer, "datamodule", None))
             check_counted(dict(self.objectives.items()), self.tokenizer)
@@ -212,7 +213,8 @@ class Pretraining(lightning.LightningModule):
             reading = mark_pass(one, [batch], self.objectives, share=False)
             states = self.objectives[one.names[0]].read(self.encoder, reading.marked[0])
             for name in one.names:
-                self.sums.add(name, batch, self.objectives[name].loss(states, reading.marked[0]))
+                objective, marked = self.objectives[name], reading.marked[0]
+                self.sums.add(name, batch, objective.loss(states, marked), objective.tally(states, marked))
 
     def on_validation_epoch_end(self) -> None:
         names = None if self.tokenizer is None else self.tokenizer.languages
