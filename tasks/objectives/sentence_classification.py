@@ -1,5 +1,5 @@
 """Classification of sentences and of pairs of them, the fine-tuning of BERT (arXiv:1810.04805, section 4.1) and XLM-R
-(arXiv:1911.02116, section 4.2): inference, paraphrases, intents."""
+(arXiv:1911.02116, section 4): inference, paraphrases, intents."""
 
 from collections.abc import Mapping
 
