@@ -60,6 +60,6 @@ def write_cell(record: Record | None) -> str:
     return f"<td>{value}{f'<small>{rest}</small>' if rest else ''}</td>"
 
 
-def write_tile(share: float, text: str) -> str:
-    """A figure that stands above a page, in per cent."""
-    return f'<div class="tile"><b>{100 * share:.1f} %</b><span>{escape(text)}</span></div>'
+def write_tile(share: float, text: str, unit: str = "%") -> str:
+    """A figure that stands above a page, in hundredths."""
+    return f'<div class="tile"><b>{100 * share:.1f} {unit}</b><span>{escape(text)}</span></div>'

@@ -1,10 +1,9 @@
 """The page: whole in itself, honest about what it shows, safe with any text."""
 
-from html.parser import HTMLParser
-
 import numpy as np
 import pytest
 import torch
+from page_reader import Reader
 
 from interlingua.tasks.page_parts import scale
 from interlingua.tasks.results import Record
@@ -40,26 +39,6 @@ def page(collection, tmp_path) -> str:
     path = tmp_path / "page.html"
     write_page(path, records, "small", ["en"], examples, collection.thumbnails, ablation, "without <it>")
     return path.read_text(encoding="utf-8")
-
-
-class Reader(HTMLParser):
-    """Open tags, in order, with a check that they are closed in turn."""
-
-    def __init__(self, text: str):
-        super().__init__()
-        self.stack, self.tags, self.words = [], [], []
-        self.feed(text)
-
-    def handle_starttag(self, tag, attrs):
-        self.tags.append((tag, dict(attrs)))
-        if tag not in ("meta", "img"):
-            self.stack.append(tag)
-
-    def handle_endtag(self, tag):
-        assert self.stack.pop() == tag
-
-    def handle_data(self, data):
-        self.words.append(data)
 
 
 def test_needs_nothing_beside_it(page):
