@@ -167,11 +167,36 @@ def measure_neighbourhoods(left: Float[Tensor, "Q E"], right: Float[Tensor, "N E
 
 def _mean_nearest(vectors: Float32[Tensor, "Q E"], others: Float32[Tensor, "N E"], k: int) -> Float32[Tensor, "Q"]:
     distinct, place = torch.unique(vectors, dim=0, return_inverse=True)  # equal rows get exactly the same
-    means = []
+    return find_nearest(distinct, others, k).scores.mean(1)[place]
+
+
+class Nearest(NamedTuple):
+    """The entries with the highest dot products of each vector, the highest first."""
+
+    scores: Float32[Tensor, "Q k"]
+    entries: Int[Tensor, "Q k"]
+
+
+@torch.no_grad()
+def find_nearest(vectors: Float[Tensor, "Q E"], others: Float[Tensor, "N E"], k: int) -> Nearest:
+    """The k nearest of the other side, in tiles: no more than `TILE_ENTRIES` products are held at a time.
+
+    Args:
+        vectors: Compared in float32, by dot product.
+        others: Likewise.
+        k: How many; all of them where there are fewer.
+
+    Raises:
+        ValueError: A vector is not finite.
+    """
+    vectors, others = _finite(vectors, "left"), _finite(others, "right")
+    rows = max(1, min(TILE_ROWS, TILE_ENTRIES // max(1, len(others))))
+    buffer = vectors.new_empty(min(rows, len(vectors)), len(others))
+    parts = []
     with _exact(vectors.device.type):
-        for tile in distinct.split(TILE_ROWS):
-            means.append((tile @ others.T).topk(min(k, len(others)), sorted=False).values.mean(1))
-    return torch.cat(means)[place]
+        for tile in vectors.split(rows):
+            parts.append(torch.mm(tile, others.T, out=buffer[: len(tile)]).topk(min(k, len(others))))
+    return Nearest(*(torch.cat(part) for part in zip(*parts, strict=True)))
 
 
 def _of_distinct(near: Neighbourhoods, place: Int[Tensor, "N"], distinct: int) -> Neighbourhoods:
