@@ -17,6 +17,7 @@ from code_switched import (
     score,
     words_of,
 )
+from costs import check_nothing_hidden, gradients
 from halves import pack_first_row
 from learning import reach_half
 from torch import nn
@@ -170,8 +171,7 @@ def test_value_and_gradients_are_those_of_a_plain_loss_over_what_was_read(mode):
     states = objective.read(encoder, marked)
     loss, read = objective.loss(states, marked), states.read.text
     assert (read.language[read.present].unique() == torch.tensor([0, 1])).all()
-    parameters = [*encoder.parameters(), objective.head.bias]
-    own = torch.autograd.grad(loss.total, parameters, allow_unused=True, materialize_grads=True)
+    own = gradients(encoder, objective, loss.total)
     total, plain = 0.0, Text(*read[:7])
     for row in range(marked.size):
         text = take(plain._replace(tokens=read.shown), torch.tensor([row]))
@@ -179,8 +179,7 @@ def test_value_and_gradients_are_those_of_a_plain_loss_over_what_was_read(mode):
         for column in read.hidden[row].nonzero()[:, 0].tolist():
             total = total + cross_entropy(scores[column][None], read.tokens[row, column][None], reduction="sum")
     torch.testing.assert_close(loss.total, total, rtol=1e-10, atol=1e-10)
-    wanted = torch.autograd.grad(total, parameters, allow_unused=True, materialize_grads=True)
-    for one, other in zip(own, wanted, strict=True):
+    for one, other in zip(own, gradients(encoder, objective, total), strict=True):
         torch.testing.assert_close(one, other, rtol=1e-10, atol=1e-10)
 
 
@@ -215,15 +214,7 @@ def test_a_source_without_any_alignment_is_said_once(caplog):
 @pytest.mark.parametrize(("rate", "lengths"), [(0.0, (7, 5)), (1.0, (2, 2)), (1.0, (0, 0))], ids=["rate", "controls", "absent"])
 def test_nothing_hidden_costs_exactly_nothing_with_finite_gradients(mode, rate, lengths):
     """Pitfall O03 a and b."""
-    encoder, objective = connected(alignments=mode, rate=rate, share=1.0)
-    batch = pairs(lengths, lengths)
-    loss = score(encoder, objective, batch)
-    assert loss.total.item() == 0
-    assert loss.count == objective.count(marked_by(objective, batch)) == 0
-    assert loss.total.requires_grad
-    parameters = [*encoder.parameters(), *objective.parameters()]
-    gradients = torch.autograd.grad(loss.total, parameters, allow_unused=True, materialize_grads=True)
-    assert all(gradient.isfinite().all() for gradient in gradients)
+    check_nothing_hidden(*connected(alignments=mode, rate=rate, share=1.0), pairs(lengths, lengths))
 
 
 @pytest.mark.parametrize("mode", MODES)

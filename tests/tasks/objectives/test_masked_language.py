@@ -1,12 +1,10 @@
 """Masked language modelling: what it hides of a batch and what it costs, with a real tower."""
 
-import math
-
 import pytest
 import tiny
 import torch
+from costs import check_log_v, check_nothing_hidden, check_saves_alone, check_sum_of_samples, gradients, score
 from learning import reach_half
-from torch import nn
 
 from interlingua.modalities.batch import take
 from interlingua.tasks.objectives.masked_language import MaskedLanguage
@@ -19,15 +17,6 @@ def connected(**options):
     return encoder, objective
 
 
-def score(encoder, objective, marked):
-    return objective.loss(objective.read(encoder, marked), marked)
-
-
-def gradients(encoder, objective, total):
-    parameters = [*encoder.parameters(), *objective.parameters()]
-    return torch.autograd.grad(total, parameters, allow_unused=True, materialize_grads=True)
-
-
 def test_count_is_the_losses_count_and_the_number_of_hidden_tokens():
     encoder, objective = connected(rate=0.5)
     marked = objective.mark(tiny.batch())
@@ -37,22 +26,13 @@ def test_count_is_the_losses_count_and_the_number_of_hidden_tokens():
 
 
 def test_an_ignorant_head_costs_log_v_a_token():
-    encoder, objective = connected(rate=0.5)
-    nn.init.zeros_(encoder.tokens.weight)
-    marked = objective.mark(tiny.batch())
-    loss = score(encoder, objective, marked)
-    assert loss.total.item() / loss.count.item() == pytest.approx(math.log(100), rel=1e-5)
+    check_log_v(*connected(rate=0.5), tiny.batch())
 
 
 @pytest.mark.parametrize(("rate", "lengths"), [(0.0, (7, 5)), (1.0, (2, 2)), (1.0, (0, 0))], ids=["rate", "controls", "absent"])
 def test_nothing_hidden_costs_exactly_nothing_with_finite_gradients(rate, lengths):
     """Pitfall O03 a and b."""
-    encoder, objective = connected(rate=rate)
-    marked = objective.mark(tiny.batch(lengths))
-    loss = score(encoder, objective, marked)
-    assert loss.total.item() == 0
-    assert loss.count == objective.count(marked) == 0
-    assert all(gradient.isfinite().all() for gradient in gradients(encoder, objective, loss.total))
+    check_nothing_hidden(*connected(rate=rate), tiny.batch(lengths))
 
 
 def test_a_batch_without_text_costs_nothing():
@@ -80,16 +60,11 @@ def test_the_whole_is_the_sum_of_its_samples_and_means_of_means_are_not():
     encoder, objective = connected(rate=0.4)
     whole = tiny.batch([9, 3, 12, 5, 20])
     marked = objective.mark(whole)
-    loss = score(encoder, objective, marked)
-    alone = [objective.mark(take(whole, torch.tensor([row]))) for row in range(5)]
-    parts = [score(encoder, objective, one) for one in alone]
-    for row, one in enumerate(alone):
-        assert (one.text.hidden == marked.text.hidden[row]).all()
-        assert (one.text.shown == marked.text.shown[row]).all()
-    torch.testing.assert_close(sum(part.total for part in parts), loss.total, rtol=1e-5, atol=1e-5)
-    assert sum(part.count for part in parts) == loss.count
-    means = [part.total / part.count for part in parts if part.count]
-    assert abs(sum(means) / len(means) - loss.total / loss.count) > 1e-3
+    for row in range(5):
+        alone = objective.mark(take(whole, torch.tensor([row])))
+        assert (alone.text.hidden == marked.text.hidden[row]).all()
+        assert (alone.text.shown == marked.text.shown[row]).all()
+    check_sum_of_samples(encoder, objective, whole, apart=1e-3)
 
 
 def test_marks_depend_on_sample_epoch_source_and_key_and_on_nothing_else():
@@ -125,7 +100,7 @@ def test_the_cost_halves_in_sixty_steps():
 
 def test_saves_its_head_without_the_table():
     _, objective = connected()
-    assert set(objective.state_dict()) == {f"head.{name}" for name in objective.head.state_dict()}
+    check_saves_alone(objective)
     assert "head.bias" in objective.state_dict()
 
 

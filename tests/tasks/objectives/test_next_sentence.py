@@ -5,27 +5,29 @@ import logging
 import pytest
 import tiny
 import torch
+from costs import score
 from halves import (
     LENGTHS,
     NOTHING,
     OTHERS,
+    check_choices_of_a_split,
     check_ignorance,
+    check_long_pairs,
     check_nothing_to_score,
+    check_order_in_the_pass,
     check_rows_that_lack_a_half,
+    check_sum_of_pairs,
     claim_class_zero,
     connected,
     halves,
     mark,
     pack_first_row,
     pieces,
-    score,
 )
 from learning import reach_half
 
 from interlingua.modalities.batch import take
-from interlingua.tasks.objectives.masked_language import MaskedLanguage
 from interlingua.tasks.objectives.next_sentence import NextSentence
-from interlingua.tasks.objectives.rows import join_rows
 
 
 def objective(**options):
@@ -62,8 +64,7 @@ def test_every_other_second_half_is_drawn_as_often():
 
 @pytest.mark.parametrize("rate", [0.0, 0.5, 1.0])
 def test_an_ignorant_head_costs_log_two_a_pair(rate):
-    encoder, nsp = objective(rate=rate)
-    check_ignorance(encoder, nsp)
+    check_ignorance(*objective(rate=rate))
 
 
 def test_class_zero_means_that_it_is_next():
@@ -127,26 +128,7 @@ def test_without_another_document_all_stay_next_and_it_is_said_once(items, caplo
 
 
 def test_the_choice_depends_on_neither_order_nor_split_nor_padding_of_the_pool():
-    encoder, nsp = objective(rate=0.8)
-    whole = halves()
-    pool = nsp.lend(whole)
-    together = mark(nsp, whole, pool)
-    assert 2 < (~together.matched).sum() < 6
-    order = torch.tensor([4, 2, 0, 5, 1, 3])
-    shuffled = mark(nsp, take(whole, order), take(pool, order))
-    parts = [take(halves(left=True, padded=20), rows) for rows in torch.arange(6).split(3)]
-    joined = join_rows([nsp.lend(part) for part in parts])
-    split = [mark(nsp, part, joined) for part in parts]
-    for row in range(6):
-        for half in (0, 1):
-            assert pieces(together.text, row, half) == pieces(split[row // 3].text, row % 3, half)
-            assert pieces(together.text, order[row], half) == pieces(shuffled.text, row, half)
-    costs = [score(encoder, nsp, one).total for one in (together, shuffled)]
-    torch.testing.assert_close(costs[1], costs[0])
-    torch.testing.assert_close(sum(score(encoder, nsp, one).total for one in split), costs[0])
-    # What a choice from the micro-batch alone would give is another step.
-    alone = [mark(nsp, part) for part in parts]
-    assert any(pieces(together.text, row, 1) != pieces(alone[row // 3].text, row % 3, 1) for row in range(6))
+    check_choices_of_a_split(*objective(rate=0.8), halves(), halves(left=True, padded=20))
 
 
 def test_rows_that_lack_a_half_are_read_alone_and_not_counted():
@@ -162,12 +144,7 @@ def test_nothing_to_score_costs_exactly_nothing(batch):
 
 
 def test_long_pairs_are_cut_after_the_exchange():
-    """The second half that comes instead is cut with the first, as the own one would be: all rows are as long."""
-    _, nsp = objective(rate=0.5)
-    marked = mark(nsp, halves([60] * 12, [50] * 12))
-    assert 0 < marked.matched.sum() < 12
-    assert (marked.text.present.sum(1) == 64).all()
-    assert ((marked.text.segment == 1) & marked.text.present).sum(1).unique().numel() == 1
+    check_long_pairs(objective(rate=0.5)[1], halves([60] * 12, [50] * 12))
 
 
 def test_the_form_of_the_row_is_an_option():
@@ -179,15 +156,7 @@ def test_the_form_of_the_row_is_an_option():
 
 
 def test_the_order_in_its_pass_is_that_in_which_marks_can_be_kept():
-    encoder, nsp = objective()
-    mlm = MaskedLanguage(rate=1.0)
-    mlm.connect(encoder)
-    marked = mark(nsp, halves())
-    hidden = mlm.mark(marked)
-    assert hidden.text.hidden.equal(marked.text.word >= 0)
-    assert hidden.matched.equal(marked.matched)
-    with pytest.raises(ValueError, match=r"source pages: .* name it before masked language modelling"):
-        mark(nsp, mlm.mark(halves()))
+    check_order_in_the_pass(*objective(), halves())
 
 
 def test_the_cost_halves_in_sixty_steps():
@@ -198,12 +167,7 @@ def test_the_cost_halves_in_sixty_steps():
 
 
 def test_the_whole_is_the_sum_of_its_samples():
-    encoder, nsp = objective()
-    marked = mark(nsp, halves())
-    loss = score(encoder, nsp, marked)
-    parts = [score(encoder, nsp, take(marked, torch.tensor([row]))) for row in range(6)]
-    torch.testing.assert_close(sum(part.total for part in parts), loss.total, rtol=1e-5, atol=1e-5)
-    assert sum(part.count for part in parts) == loss.count
+    check_sum_of_pairs(*objective(), halves())
 
 
 def test_what_cannot_be_meant_is_refused():

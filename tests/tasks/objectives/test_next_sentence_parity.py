@@ -3,7 +3,8 @@
 import pytest
 import tiny
 import torch
-from halves import connected, halves, mark, score
+from costs import score
+from halves import connected, halves, mark
 
 from interlingua.models.presets import Size, bert
 from interlingua.tasks.objectives.halves import joined

@@ -3,6 +3,7 @@
 import pytest
 import tiny
 import torch
+from costs import score
 from halves import (
     NOTHING,
     check_ignorance,
@@ -14,7 +15,6 @@ from halves import (
     mark,
     pack_first_row,
     pieces,
-    score,
 )
 from learning import reach_half
 

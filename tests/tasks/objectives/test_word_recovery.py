@@ -1,12 +1,14 @@
 """Cross-lingual word recovery: what is read, what is predicted, and what it costs."""
 
 import math
+from functools import partial
 
 import pytest
 import tiny
 import torch
 import torch.nn.functional as F
-from halves import NOTHING, check_nothing_to_score, connected, mark, pack_first_row, score
+from costs import check_padding, check_sum_of_samples, gradients, score
+from halves import NOTHING, check_nothing_to_score, connected, mark, pack_first_row
 from learning import reach_half
 from real_pairs import real_pairs
 from torch import nn
@@ -56,11 +58,6 @@ def by_hand(encoder, clwr, batch, wrong=None):
     return total
 
 
-def gradients(encoder, clwr, total):
-    names, parameters = zip(*encoder.named_parameters(), *clwr.named_parameters(), strict=True)
-    return dict(zip(names, torch.autograd.grad(total, parameters, allow_unused=True, materialize_grads=True), strict=True))
-
-
 # What is hidden and read.
 
 
@@ -101,8 +98,8 @@ def test_value_and_gradients_are_those_of_the_paper_s_formula(dtype, tolerance):
     assert loss.count == 25 - 8
     torch.testing.assert_close(loss.total, expected, rtol=tolerance, atol=tolerance)
     found, wanted = gradients(encoder, clwr, loss.total), gradients(encoder, clwr, expected)
-    for name, gradient in wanted.items():
-        torch.testing.assert_close(found[name], gradient, rtol=tolerance, atol=10 * tolerance, msg=name)
+    for pair in zip(found, wanted, strict=True):
+        torch.testing.assert_close(*pair, rtol=tolerance, atol=10 * tolerance)
 
 
 @pytest.mark.parametrize(
@@ -168,32 +165,17 @@ def test_a_sample_without_translation_changes_neither_cost_nor_gradient():
     losses = [score(encoder, clwr, mark(clwr, batch)) for batch in batches]
     assert losses[0].count == losses[1].count == 4 + 2
     torch.testing.assert_close(losses[0].total, losses[1].total, rtol=1e-6, atol=1e-6)
-    one, other = (gradients(encoder, clwr, loss.total) for loss in losses)
-    for name, gradient in one.items():
-        torch.testing.assert_close(gradient, other[name], rtol=1e-5, atol=1e-6)
+    for pair in zip(*(gradients(encoder, clwr, loss.total) for loss in losses), strict=True):
+        torch.testing.assert_close(*pair, rtol=1e-5, atol=1e-6)
 
 
 def test_padding_on_either_side_costs_the_same():
-    encoder, clwr = objective(orders="drawn")
-    losses = [
-        score(encoder, clwr, mark(clwr, pairs(left=left, padded=padded, vocabulary=XLM)))
-        for left, padded in ((False, None), (True, None), (True, 30))
-    ]
-    for loss in losses[1:]:
-        assert loss.count == losses[0].count > 0
-        torch.testing.assert_close(loss.total, losses[0].total, rtol=1e-6, atol=1e-5)
+    check_padding(*objective(orders="drawn"), partial(pairs, vocabulary=XLM), atol=1e-5)
 
 
 def test_the_whole_is_the_sum_of_its_samples_and_means_of_means_are_not():
     """Pitfall O09."""
-    encoder, clwr = objective(orders="drawn")
-    whole = pairs([9, 3, 12, 5, 20], [4, 0, 30, 6, 3], vocabulary=XLM)
-    loss = score(encoder, clwr, mark(clwr, whole))
-    parts = [score(encoder, clwr, mark(clwr, take(whole, torch.tensor([row])))) for row in range(5)]
-    torch.testing.assert_close(sum(part.total for part in parts), loss.total, rtol=1e-5, atol=1e-5)
-    assert sum(part.count for part in parts) == loss.count
-    means = [part.total / part.count for part in parts if part.count]
-    assert abs(sum(means) / len(means) - loss.total / loss.count) > 1e-4
+    check_sum_of_samples(*objective(orders="drawn"), pairs([9, 3, 12, 5, 20], [4, 0, 30, 6, 3], vocabulary=XLM))
 
 
 def test_scores_and_mixtures_are_float32_under_autocast():

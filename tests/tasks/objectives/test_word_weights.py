@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import tiny
 import torch
+from costs import check_saves_alone
 
 from interlingua.modalities.batch import Text, number_positions, take
 from interlingua.modalities.entry_counts import EntryCounts, write_counts
@@ -145,7 +146,7 @@ def test_objectives_weigh_by_a_file_of_counts(kind, tmp_path):
         objective.connect(encoder)
         objective.key = 11
         marked.append(objective.mark(objective.view(batch)).text)
-        assert set(objective.state_dict()) == {f"head.{name}" for name in objective.head.state_dict()}
+        check_saves_alone(objective)
     weighted, plain = marked
     ordinary = plain.word >= 0
     assert abs(weighted.hidden[ordinary].float().mean() - 0.15) < 0.01
