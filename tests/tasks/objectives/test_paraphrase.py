@@ -1,59 +1,32 @@
-"""Cross-lingual paraphrase classification: which translations are replaced, by which, and what it costs."""
+"""Cross-lingual paraphrase classification: which translations are replaced, by which, and what is refused."""
 
 import logging
 
 import pytest
 import tiny
 import torch
-import torch.nn.functional as F
+from costs import score
 from halves import (
-    LENGTHS,
-    NOTHING,
-    OTHERS,
-    check_ignorance,
-    check_nothing_to_score,
-    check_rows_that_lack_a_half,
-    claim_class_zero,
-    connected,
+    check_choices_of_a_split,
+    check_long_pairs,
+    check_order_in_the_pass,
     mark,
     pack_first_row,
     pieces,
-    score,
+    seconds,
 )
-from learning import reach_half
+from paraphrases import NEGATIVES, objective, translations
 from real_pairs import real_pairs
 from trained import small_tokenizer
-from translation_pairs import pairs
 
 from interlingua.modalities.batch import take
-from interlingua.tasks.objectives.masked_language import MaskedLanguage
 from interlingua.tasks.objectives.paraphrase import UNIT, Paraphrase, compare_texts
-from interlingua.tasks.objectives.rows import join_rows
-
-NEGATIVES = ["random", "mined"]
-
-
-def objective(negatives="mined", encoder=None, pair="xlm-roberta", **options):
-    return connected(Paraphrase(negatives, pair=pair, **options), encoder)
-
-
-def translations(lengths=LENGTHS, others=OTHERS, items=None, languages=None, **options):
-    """English, and what it is in some languages: German where none are given."""
-    batch = pairs(lengths, others, **options)
-    if languages is not None:
-        ids = torch.tensor(languages)[:, None].expand_as(batch.translation.language)
-        batch = batch._replace(translation=batch.translation._replace(language=ids))
-    return batch if items is None else batch._replace(item=torch.tensor(items))
 
 
 def many(count=60):
     """Pairs of two an item, in two languages."""
     lengths = [4 + row % 9 for row in range(count)]
     return translations(lengths, lengths[::-1], [row // 2 for row in range(count)], [1 + row % 3 % 2 for row in range(count)])
-
-
-def seconds(marked):
-    return [pieces(marked.text, row, 1) for row in range(marked.size)]
 
 
 def cosine(table, left, right):
@@ -64,9 +37,6 @@ def cosine(table, left, right):
         means.append([sum(column) / len(rows) for column in zip(*rows, strict=True)])
     dot, *squares = (sum(a * b for a, b in zip(*two, strict=True)) for two in (means, [means[0]] * 2, [means[1]] * 2))
     return dot / (squares[0] * squares[1]) ** 0.5
-
-
-# Which translation comes instead.
 
 
 @pytest.mark.parametrize("negatives", NEGATIVES)
@@ -193,24 +163,7 @@ def test_without_a_candidate_all_stay_and_it_is_said_once(negatives, caplog):
 
 @pytest.mark.parametrize("negatives", NEGATIVES)
 def test_the_choice_depends_on_neither_order_nor_split_nor_padding_of_the_pool(negatives):
-    encoder, clpc = objective(negatives, rate=0.8)
-    whole = translations()
-    pool = clpc.lend(whole)
-    together = mark(clpc, whole, pool)
-    assert 2 < (~together.matched).sum() < 6
-    order = torch.tensor([4, 2, 0, 5, 1, 3])
-    shuffled = mark(clpc, take(whole, order), take(pool, order))
-    parts = [take(translations(left=True, padded=20), rows) for rows in torch.arange(6).split(3)]
-    joined = join_rows([clpc.lend(part) for part in parts])
-    split = [mark(clpc, part, joined) for part in parts]
-    assert seconds(together) == [one for part in split for one in seconds(part)]
-    assert [seconds(together)[row] for row in order] == seconds(shuffled)
-    costs = [score(encoder, clpc, one).total for one in (together, shuffled)]
-    torch.testing.assert_close(costs[1], costs[0])
-    torch.testing.assert_close(sum(score(encoder, clpc, one).total for one in split), costs[0])
-    # What a choice from the micro-batch alone would give is another step.
-    alone = [mark(clpc, part) for part in parts]
-    assert seconds(together) != [one for part in alone for one in seconds(part)]
+    check_choices_of_a_split(*objective(negatives, rate=0.8), translations(), translations(left=True, padded=20))
 
 
 def test_half_of_the_rows_begin_with_the_translation_by_sample_and_epoch():
@@ -229,111 +182,12 @@ def test_half_of_the_rows_begin_with_the_translation_by_sample_and_epoch():
         assert pieces(marked.text, row, 1) == pieces(straight.text, row, 0)
 
 
-# What it costs.
-
-
-@pytest.mark.parametrize("negatives", NEGATIVES)
-@pytest.mark.parametrize("rate", [0.0, 0.5, 1.0])
-def test_an_ignorant_head_costs_log_two_a_pair(negatives, rate):
-    check_ignorance(*objective(negatives, rate=rate))
-
-
-def test_class_zero_means_that_they_belong_together():
-    encoder, clpc = objective(rate=0.8)
-    claim_class_zero(clpc)
-    batch = translations()
-    marked = mark(clpc, batch)
-    replaced = (~marked.matched).sum().item()
-    assert 3 < replaced < 6  # the other way round, the cost would be that of the others
-    assert score(encoder, clpc, marked).total.item() == pytest.approx(20.0 * replaced, rel=1e-5)
-    taken = batch._replace(matched=torch.tensor([False] + [True] * 5))  # another objective has replaced it already
-    assert mark(clpc, taken).matched[0].item() is False
-    assert seconds(mark(clpc, taken))[0] == pieces(batch.translation, 0)
-
-
-@pytest.mark.parametrize("wrong", [None, "last state", "mean", "other class"])
-@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float32, 1e-5), (torch.float64, 1e-10)])
-def test_binary_cross_entropy_on_the_first_state(dtype, tolerance, wrong):
-    encoder, clpc = (part.to(dtype) for part in objective())
-    for layer in (clpc.pair_head.pooler, clpc.pair_head.head):
-        torch.nn.init.normal_(layer.weight, std=0.3)
-    batch = translations([5 + row for row in range(12)], [9 - row % 5 for row in range(12)])
-    marked = mark(clpc, batch)
-    logits, classes = [], []
-    for row, second in enumerate(seconds(marked)):
-        ids = torch.tensor([[2, *pieces(batch.text, row), 3, 3, *second, 3]])
-        halves = torch.tensor([[0] * (batch.text.present[row].sum()) + [1] * (len(second) + 2)])
-        text = tiny.text([ids.shape[1]])._replace(tokens=ids, segment=halves)
-        states = tiny.encode(encoder, text)[0]
-        state = {"last state": states[-1], "mean": states.mean(0)}.get(wrong, states[0])
-        scores = clpc.pair_head.head.weight @ torch.tanh(clpc.pair_head.pooler(state)) + clpc.pair_head.head.bias
-        logits.append(scores[1] - scores[0])
-        same = second == pieces(batch.translation, row)
-        classes.append(float(same if wrong == "other class" else not same))
-    assert 2 < sum(classes) < 10
-    expected = F.binary_cross_entropy_with_logits(torch.stack(logits), torch.tensor(classes, dtype=dtype), reduction="sum")
-    loss = score(encoder, clpc, marked)
-    assert loss.count == 12
-    if wrong is not None:
-        assert (loss.total - expected).abs() > 1e-3
-        return
-    first, second = clpc.pair_head(clpc.read(encoder, marked).text, marked.text.present).T
-    torch.testing.assert_close(second - first, torch.stack(logits), rtol=tolerance, atol=tolerance)
-    torch.testing.assert_close(loss.total, expected.float(), rtol=1e-5, atol=1e-5)
-    parameters = [*encoder.parameters(), *clpc.parameters()]
-    found, wanted = (torch.autograd.grad(one, parameters, materialize_grads=True) for one in (loss.total, expected))
-    for one, other in zip(found, wanted, strict=True):
-        torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-5)
-
-
-@pytest.mark.parametrize("negatives", NEGATIVES)
-@pytest.mark.parametrize("batch", NOTHING.values(), ids=NOTHING)
-def test_nothing_to_score_costs_exactly_nothing(batch, negatives):
-    encoder, clpc = objective(negatives)
-    check_nothing_to_score(encoder, clpc, mark(clpc, batch))
-
-
-@pytest.mark.parametrize("negatives", NEGATIVES)
-def test_rows_that_lack_a_half_are_read_alone_and_not_counted(negatives):
-    encoder, clpc = objective(negatives, rate=1.0)
-    marked = check_rows_that_lack_a_half(encoder, clpc, translations([5, 0, 6, 7, 0], [4, 5, 0, 6, 0]), pairs=2)
-    assert marked.matched.tolist() == [False, True, True, False, True]
-
-
 def test_long_pairs_are_cut_after_the_exchange():
-    _, clpc = objective()
-    marked = mark(clpc, translations([60] * 12, [50] * 12))
-    assert 0 < marked.matched.sum() < 12
-    assert (marked.text.present.sum(1) == 64).all()
-    assert ((marked.text.segment == 1) & marked.text.present).sum(1).unique().numel() == 1
+    check_long_pairs(objective()[1], translations([60] * 12, [50] * 12))
 
 
 def test_the_order_in_its_pass_is_that_in_which_marks_can_be_kept():
-    encoder, clpc = objective()
-    mlm = MaskedLanguage(rate=1.0)
-    mlm.connect(encoder)
-    marked = mark(clpc, translations())
-    hidden = mlm.mark(marked)
-    assert hidden.text.hidden.equal(marked.text.word >= 0)
-    assert hidden.matched.equal(marked.matched)
-    with pytest.raises(ValueError, match=r"source parallel: .* name it before masked language modelling"):
-        mark(clpc, mlm.mark(translations()))
-
-
-def test_the_cost_halves_in_sixty_steps():
-    encoder, clpc = objective("random")
-    marked = mark(clpc, translations())
-    assert 0 < marked.matched.sum() < 6
-    reach_half(lambda: score(encoder, clpc, marked).total, encoder, clpc)
-
-
-def test_the_whole_is_the_sum_of_its_samples():
-    encoder, clpc = objective()
-    marked = mark(clpc, translations())
-    loss = score(encoder, clpc, marked)
-    parts = [score(encoder, clpc, take(marked, torch.tensor([row]))) for row in range(6)]
-    torch.testing.assert_close(sum(part.total for part in parts), loss.total, rtol=1e-5, atol=1e-5)
-    assert sum(part.count for part in parts) == loss.count
+    check_order_in_the_pass(*objective(), translations())
 
 
 def test_real_sentences_are_replaced_by_more_similar_ones_than_by_chance(data):
@@ -353,9 +207,6 @@ def test_real_sentences_are_replaced_by_more_similar_ones_than_by_chance(data):
     assert shared["mined"] > 1.1 * shared["random"]
 
 
-# What is refused, and what is saved.
-
-
 def test_what_cannot_be_meant_is_refused():
     _, clpc = objective()
     with pytest.raises(ValueError, match="paraphrase: source 'captions' has no translation"):
@@ -372,8 +223,3 @@ def test_what_cannot_be_meant_is_refused():
             Paraphrase(**options)
     with pytest.raises(ValueError, match="ImageTower reads image; use an encoder with a text stream"):
         Paraphrase().connect(tiny.two_towers().image)
-
-
-def test_saves_its_head_without_the_table():
-    _, clpc = objective()
-    assert set(clpc.state_dict()) == {f"pair_head.{name}" for name in clpc.pair_head.state_dict()}
