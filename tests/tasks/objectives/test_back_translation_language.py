@@ -1,4 +1,4 @@
-"""Back-translation language: what is made up of a text, what is hidden of it, and what it costs."""
+"""Back-translation language: what is hidden of a text, what is made up of it and filled in, and what is refused."""
 
 import math
 from unittest import mock
@@ -6,47 +6,18 @@ from unittest import mock
 import pytest
 import tiny
 import torch
-from learning import reach_half
-from torch import nn
+from back_translations import connected, made_up, texts
+from costs import read, score
+from halves import pack_first_row
 from trained import names, small_tokenizer
-from translation_pairs import XLM, ids, read, score
+from translation_pairs import XLM, ids
 
 from interlingua.modalities.batch import take
 from interlingua.modalities.text import collate_text
 from interlingua.models.packing import same_document
-from interlingua.models.towers import TextTower
 from interlingua.tasks.objectives.back_translation_language import BackTranslationLanguage, places
 from interlingua.tasks.objectives.cross_attention_language import across_halves
 from interlingua.tasks.objectives.masked_language import MaskedLanguage
-
-LENGTHS = (7, 5, 9, 4)
-
-
-def texts(lengths=LENGTHS, left=False, padded=None, vocabulary=tiny.VOCABULARY, language=0, **fields):
-    return tiny.batch(lengths, source="pages", text=tiny.text(lengths, padded, left, 1, vocabulary, language), **fields)
-
-
-def connected(vocabulary=tiny.VOCABULARY, known=0, dropout=0.0, spread=1.0, **options):
-    """A tower of three blocks with `known` languages; `spread` makes what it makes up differ more from place to place."""
-    torch.manual_seed(0)
-    embeddings = tiny.embeddings(vocabulary=vocabulary, languages=known, dropout=dropout)
-    encoder, objective = TextTower(embeddings, tiny.transformer(3, dropout)), BackTranslationLanguage(**options)
-    for parameter in encoder.parameters():
-        if parameter.ndim > 1:
-            parameter.data *= spread
-    objective.connect(encoder)
-    return encoder, objective
-
-
-def gradients(encoder, objective, total):
-    parameters = [*encoder.parameters(), *objective.parameters()]
-    return torch.autograd.grad(total, parameters, allow_unused=True, materialize_grads=True)
-
-
-def made_up(encoder, objective, marked):
-    """What each row is filled with."""
-    text = objective.fill(encoder, marked).text
-    return [row[there].tolist() for row, there in zip(text.read, places(text), strict=True)]
 
 
 def test_mask_tokens_stand_behind_the_text_and_only_the_text_is_hidden():
@@ -117,36 +88,6 @@ def test_the_whole_text_is_translated_and_what_is_left_of_it_is_read_with_that()
     assert not blind.read[wanted].equal(second[0].text.read[wanted])
 
 
-def by_hand(encoder, objective, batch, marked):
-    """The formula, row by row: argmax over the places given the text, then -log P(x_i | rest of x, pseudo-translation)."""
-    total, vocabulary = 0.0, tiny.VOCABULARY
-    for row in range(batch.size):
-        own = take(marked, torch.tensor([row]))
-        text = own.text
-        wanted = places(text)
-        alone = text._replace(shown=None, hidden=wanted)
-        scores = objective.head(encoder(own._replace(text=alone), allow=across_halves).text[0])
-        entries = [max(set(range(vocabulary.size)) - set(vocabulary.controls), key=one.__getitem__) for one in scores.tolist()]
-        shown = torch.where(wanted, torch.tensor([entries]), text.shown)
-        states = encoder(own._replace(text=text._replace(tokens=shown, shown=None, hidden=None))).text[0]
-        for place in text.hidden[0].nonzero()[:, 0].tolist():
-            total = total - objective.head(states[place][None])[0].log_softmax(0)[batch.text.tokens[row, place]]
-    return total
-
-
-@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float32, 1e-5), (torch.float64, 1e-10)])
-def test_value_and_gradients_are_those_of_the_formula(dtype, tolerance):
-    encoder, objective = (part.to(dtype) for part in connected(rate=0.5, ratio=0.8, spread=2.0))
-    batch = texts([7, 12, 5])
-    marked = read(objective, batch)
-    loss = score(encoder, objective, marked)
-    wanted = by_hand(encoder, objective, batch, marked)
-    assert abs(loss.total - wanted) / loss.count < tolerance
-    found = gradients(encoder, objective, loss.total / loss.count)
-    for mine, other in zip(found, gradients(encoder, objective, wanted / loss.count), strict=True):
-        assert (mine - other).abs().max() < tolerance * max(1.0, other.abs().max().item())
-
-
 def test_filling_leaves_modes_and_random_numbers_alone_and_has_no_dropout():
     encoder, objective = connected(rate=0.5, spread=5.0, dropout=0.3)
     encoder.train()
@@ -177,25 +118,6 @@ def test_modes_come_back_after_an_error():
     with failing, pytest.raises(RuntimeError, match="no memory"):
         objective.read(encoder, marked)
     assert all(module.training for module in encoder.modules())
-
-
-def test_the_weights_have_gradients_under_autocast():
-    """Weights that are cast without gradient must not serve the second reading, as they do where autocast keeps them."""
-    encoder, objective = connected(rate=0.5)
-    marked = read(objective, texts())
-    inner = encoder.transformer.blocks[0].feed_forward.inward.weight
-
-    def gradient(filled=None):
-        with torch.autocast("cpu", torch.bfloat16):
-            states = objective.read(encoder, marked) if filled is None else encoder(filled)
-            loss = objective.loss(states, marked)
-        assert loss.total.dtype is torch.float32
-        return torch.autograd.grad(loss.total, inner, allow_unused=True)[0]
-
-    with torch.autocast("cpu", torch.bfloat16):
-        filled = objective.fill(encoder, marked)
-    assert gradient().abs().max() > 0
-    assert gradient().equal(gradient(filled))
 
 
 def test_entries_are_drawn_by_their_shares_counter_based():
@@ -263,67 +185,12 @@ def test_a_tower_with_language_vectors_is_told_the_language():
     assert plain.view(texts(language=1)).text.language.unique().tolist() == [1]
 
 
-def test_an_ignorant_head_costs_log_v_a_token():
-    encoder, objective = connected(rate=0.5)
-    nn.init.zeros_(encoder.tokens.weight)
-    marked = read(objective, texts())
-    loss = score(encoder, objective, marked)
-    assert objective.count(marked) == loss.count == marked.text.hidden.sum() > 0
-    assert loss.total.item() / loss.count.item() == pytest.approx(math.log(100), rel=1e-5)
-
-
-NOTHING = {
-    "rate": (0.0, texts()),
-    "controls": (1.0, texts((2, 2))),
-    "absent": (1.0, texts((0, 0))),
-    "no row": (1.0, take(texts(), torch.arange(0))),
-}
-
-
-@pytest.mark.parametrize("case", NOTHING)
-@pytest.mark.parametrize("temperature", [0.0, 1.0])
-def test_nothing_hidden_costs_exactly_nothing_with_finite_gradients(case, temperature):
-    """Pitfalls O03 a and b, T07."""
-    rate, batch = NOTHING[case]
-    encoder, objective = connected(rate=rate, temperature=temperature)
-    marked = read(objective, batch)
-    loss = score(encoder, objective, marked)
-    assert loss.total.item() == 0
-    assert loss.count == objective.count(marked) == 0
-    assert loss.total.requires_grad
-    assert all(gradient.isfinite().all() for gradient in gradients(encoder, objective, loss.total))
-
-
-@pytest.mark.parametrize("temperature", [0.0, 1.0])
-def test_the_whole_is_the_sum_of_its_samples_however_they_are_padded(temperature):
-    """Pitfall O09; what a sample is filled with alone is what it is filled with in a batch."""
-    encoder, objective = connected(rate=0.4, spread=3.0, temperature=temperature)
-    lengths = [9, 3, 12, 0, 20]
-    marked = read(objective, texts(lengths))
-    loss = score(encoder, objective, marked)
-    alone = [read(objective, take(texts(lengths), torch.tensor([row]))) for row in range(5)]
-    assert [made_up(encoder, objective, one)[0] for one in alone] == made_up(encoder, objective, marked)
-    parts = [score(encoder, objective, one) for one in alone]
-    torch.testing.assert_close(sum(part.total for part in parts), loss.total, rtol=1e-5, atol=1e-5)
-    assert sum(part.count for part in parts) == loss.count > 0
-    for padded in (None, 30):
-        other = score(encoder, objective, read(objective, texts(lengths, left=True, padded=padded)))
-        assert other.count == loss.count
-        torch.testing.assert_close(other.total, loss.total, rtol=1e-6, atol=1e-6)
-
-
 def test_many_places_are_filled_part_by_part(monkeypatch):
     encoder, objective = connected(spread=3.0)
     marked = read(objective, texts())
     whole = made_up(encoder, objective, marked)
     monkeypatch.setattr("interlingua.tasks.objectives.back_translation_language.SCORES", 350)
     assert made_up(encoder, objective, marked) == whole
-
-
-def test_the_cost_halves_in_sixty_steps():
-    encoder, objective = connected()
-    marked = read(objective, texts([20, 30, 25]))
-    reach_half(lambda: score(encoder, objective, marked).total, encoder, objective)
 
 
 def test_real_names_in_other_languages(data):
@@ -354,9 +221,8 @@ def test_refuses_translations_packed_rows_and_no_text():
         objective.view(batch._replace(translation=batch.text))
     with pytest.raises(ValueError, match="source 'pages' reads no text"):
         objective.view(batch._replace(text=None))
-    packed = batch.text._replace(document=torch.tensor([[0, 0, 0, 1, 1]]))
     with pytest.raises(ValueError, match="scores one item a row, but rows of source 'pages' are packed"):
-        objective.view(batch._replace(text=packed))
+        objective.view(batch._replace(text=pack_first_row(batch.text)))
 
 
 @pytest.mark.parametrize(
@@ -382,8 +248,3 @@ def test_refuses_unfit_encoders_and_languages():
     for languages in ([1], [1, 4], [-1, 1]):
         with pytest.raises(ValueError, match=r"expected two at least, .* from 0 to 3, as the encoder knows them"):
             BackTranslationLanguage(languages=languages, pair="xlm").connect(tiny.text_tower(languages=4))
-
-
-def test_saves_its_head_alone():
-    _, objective = connected(XLM, 3, pair="xlm")
-    assert set(objective.state_dict()) == {f"head.{name}" for name in objective.head.state_dict()}
