@@ -1,40 +1,19 @@
-"""Cross-attention language: what a hidden token may see, what is hidden, and what it costs."""
+"""Cross-attention language: what is hidden, and what it costs."""
 
-import gzip
-import json
-import math
-from itertools import islice
-
+import costs
 import pytest
 import tiny
 import torch
 import torch.nn.functional as F
+from costs import gradients, read, score
+from cross_attention import connected
+from halves import pack_first_row
 from learning import reach_half
-from torch import nn
-from trained import small_tokenizer
-from translation_pairs import XLM, pairs, read, score
+from translation_pairs import pairs
 
 from interlingua.modalities.batch import take
-from interlingua.modalities.text import collate_text
-from interlingua.models.packing import Slots, same_document
-from interlingua.models.towers import TextTower
-from interlingua.tasks.objectives.cross_attention_language import CrossAttentionLanguage, across_halves
+from interlingua.tasks.objectives.cross_attention_language import CrossAttentionLanguage
 from interlingua.tasks.objectives.translation_language import TranslationLanguage
-
-LAYERS = 3
-
-
-def connected(vocabulary=tiny.VOCABULARY, languages=0, max_tokens=64, kind=CrossAttentionLanguage, **options):
-    torch.manual_seed(0)
-    embeddings = tiny.embeddings(vocabulary=vocabulary, languages=languages, max_tokens=max_tokens)
-    encoder, objective = TextTower(embeddings, tiny.transformer(LAYERS)), kind(**options)
-    objective.connect(encoder)
-    return encoder, objective
-
-
-def gradients(encoder, objective, total):
-    parameters = [*encoder.parameters(), *objective.parameters()]
-    return torch.autograd.grad(total, parameters, allow_unused=True, materialize_grads=True)
 
 
 def without(batch, *rows):
@@ -42,67 +21,6 @@ def without(batch, *rows):
     present = batch.translation.present.clone()
     present[list(rows)] = False
     return batch._replace(translation=batch.translation._replace(present=present))
-
-
-def test_what_each_token_may_see():
-    """`<s> a [b] </s> </s> [c] d </s>`, where b and c are hidden, beside an empty slot."""
-    segment = torch.tensor([[0, 0, 0, 0, 1, 1, 1, 1, -1]])
-    hidden = torch.tensor([[0, 0, 1, 0, 0, 1, 0, 0, 0]]).bool()
-    sample, zeros = torch.where(segment < 0, -1, 0), torch.zeros_like(segment)
-    found = across_halves(Slots(sample, zeros, zeros, segment, hidden))[0]
-    first, second = [0, 1, 3], [4, 6, 7]
-    wanted = {0: first, 1: first, 3: first, 4: second, 6: second, 7: second, 2: [2, *second], 5: [*first, 5], 8: [8]}
-    assert {query: row.nonzero()[:, 0].tolist() for query, row in enumerate(found)} == {q: sorted(k) for q, k in wanted.items()}
-
-
-def test_no_sample_sees_another():
-    segment = torch.tensor([[0, 0, 1, 0, 1, 1]])
-    hidden = torch.tensor([[0, 1, 0, 1, 0, 1]]).bool()
-    sample, zeros = torch.tensor([[0, 0, 0, 1, 1, 1]]), torch.zeros_like(segment)
-    found = across_halves(Slots(sample, zeros, zeros, segment, hidden))[0]
-    assert not found[:3, 3:].any()
-    assert not found[3:, :3].any()
-
-
-def both_halves(slots):
-    """The well-known wrong choice: visible tokens see what is visible of the whole row."""
-    return across_halves(slots) | (same_document(slots) & ~slots.hidden[:, :, None] & ~slots.hidden[:, None, :])
-
-
-def reach(encoder, objective, marked, allow):
-    """For each hidden token, the tokens whose vectors its score has a gradient with respect to: row, query, key."""
-    vectors = []
-    hook = encoder.embeddings.register_forward_hook(lambda *call: vectors.append(call[-1]))
-    states = encoder(marked, allow=allow).text
-    hook.remove()
-    there = marked.text.present.nonzero()
-    found = set()
-    for row, query in marked.text.hidden.nonzero().tolist():
-        own = objective.head(states[row, query][None])[0, marked.text.tokens[row, query]]
-        (gradient,) = torch.autograd.grad(own, vectors[0], retain_graph=True)
-        found |= {(row, query, key) for other, key in there[gradient.abs().amax(1) > 0].tolist() if other == row}
-        assert not gradient[there[:, 0] != row].any()
-    return found
-
-
-FORMS = [{}, {"pair": "infoxlm", "scheme": "word"}, {"vocabulary": XLM, "languages": 2, "pair": "xlm"}]
-
-
-@pytest.mark.parametrize("options", FORMS, ids=["ernie-m", "infoxlm", "xlm"])
-def test_nothing_but_the_other_half_reaches_a_prediction_through_three_layers(options):
-    encoder, objective = connected(rate=0.4, **options)
-    marked = read(objective, pairs([9, 12, 5], [8, 7, 10], vocabulary=options.get("vocabulary", tiny.VOCABULARY)))
-    text = marked.text
-    assert {text.segment[place].item() for place in map(tuple, text.hidden.nonzero().tolist())} == {0, 1}
-    wanted = set()
-    for row, query in text.hidden.nonzero().tolist():
-        seen = text.present[row] & ~text.hidden[row] & (text.segment[row] != text.segment[row, query])
-        wanted |= {(row, query, key) for key in [query, *seen.nonzero()[:, 0].tolist()]}
-    assert reach(encoder, objective, marked, across_halves) == wanted
-    told = reach(encoder, objective, marked, both_halves) - wanted
-    segment, hidden = text.segment, text.hidden
-    assert any(segment[row, query] == segment[row, key] and not hidden[row, key] for row, query, key in told)
-    assert objective.read(encoder, marked).text.equal(encoder(marked, allow=across_halves).text)
 
 
 def attend(layer, queries, keys):
@@ -177,12 +95,7 @@ def test_rows_without_a_translation_are_neither_hidden_nor_counted():
 
 
 def test_an_ignorant_head_costs_log_v_a_token():
-    encoder, objective = connected(rate=0.5)
-    nn.init.zeros_(encoder.tokens.weight)
-    marked = read(objective, pairs())
-    loss = score(encoder, objective, marked)
-    assert objective.count(marked) == loss.count == marked.text.hidden.sum() > 0
-    assert loss.total.item() / loss.count.item() == pytest.approx(math.log(100), rel=1e-5)
+    costs.check_log_v(*connected(rate=0.5), pairs())
 
 
 NOTHING = {
@@ -194,17 +107,10 @@ NOTHING = {
 }
 
 
-@pytest.mark.parametrize("case", NOTHING)
-def test_nothing_hidden_costs_exactly_nothing_with_finite_gradients(case):
+@pytest.mark.parametrize(("rate", "batch"), NOTHING.values(), ids=NOTHING)
+def test_nothing_hidden_costs_exactly_nothing_with_finite_gradients(rate, batch):
     """Pitfall O03 a and b."""
-    rate, batch = NOTHING[case]
-    encoder, objective = connected(rate=rate)
-    marked = read(objective, batch)
-    loss = score(encoder, objective, marked)
-    assert loss.total.item() == 0
-    assert loss.count == objective.count(marked) == 0
-    assert loss.total.requires_grad
-    assert all(gradient.isfinite().all() for gradient in gradients(encoder, objective, loss.total))
+    costs.check_nothing_hidden(*connected(rate=rate), batch)
 
 
 def test_all_of_a_row_hidden_is_finite():
@@ -229,25 +135,11 @@ def test_a_row_without_translation_changes_neither_loss_nor_gradient():
 @pytest.mark.parametrize("orders", ["given", "drawn"])
 def test_the_whole_is_the_sum_of_its_samples_and_means_of_means_are_not(orders):
     """Pitfall O09; marks and order of a sample alone are those in a batch."""
-    encoder, objective = connected(rate=0.4, orders=orders)
-    whole = pairs([9, 3, 12, 5, 20], [4, 0, 30, 6, 3])
-    loss = score(encoder, objective, read(objective, whole))
-    parts = [score(encoder, objective, read(objective, take(whole, torch.tensor([row])))) for row in range(5)]
-    torch.testing.assert_close(sum(part.total for part in parts), loss.total, rtol=1e-5, atol=1e-5)
-    assert sum(part.count for part in parts) == loss.count
-    means = [part.total / part.count for part in parts if part.count]
-    assert abs(sum(means) / len(means) - loss.total / loss.count) > 1e-4
+    costs.check_sum_of_samples(*connected(rate=0.4, orders=orders), pairs([9, 3, 12, 5, 20], [4, 0, 30, 6, 3]))
 
 
 def test_padding_on_either_side_costs_the_same():
-    encoder, objective = connected(rate=0.5, orders="drawn")
-    losses = [
-        score(encoder, objective, read(objective, pairs(left=left, padded=padded)))
-        for left, padded in ((False, None), (True, None), (True, 30))
-    ]
-    for loss in losses[1:]:
-        assert loss.count == losses[0].count > 0
-        torch.testing.assert_close(loss.total, losses[0].total, rtol=1e-6, atol=1e-6)
+    costs.check_padding(*connected(rate=0.5, orders="drawn"), pairs)
 
 
 def test_the_cost_halves_in_sixty_steps():
@@ -256,35 +148,11 @@ def test_the_cost_halves_in_sixty_steps():
     reach_half(lambda: score(encoder, objective, marked).total, encoder, objective)
 
 
-def test_real_sentences_are_read_off_their_translations_alone(data):
-    """English and others: another word in a place that is not hidden changes what the other half's tokens cost, no other."""
-    tokenizer = small_tokenizer(data)
-    with gzip.open(data / "parallel.jsonl.gz", "rt", encoding="utf-8") as file:
-        wanted = (record for record in map(json.loads, file) if record["tgt_lang"] in ("de", "ar", "ja"))
-        rows = [(one["src"], one["src_lang"], one["tgt"], one["tgt_lang"]) for one in islice(wanted, 0, 2000, 50)]
-    columns = list(zip(*rows, strict=True))
-    first, second = (collate_text(columns[half], columns[half + 1], tokenizer, 32) for half in (0, 2))
-    encoder, objective = connected(tokenizer.vocabulary)
-    marked = read(objective, tiny.batch([4] * len(rows))._replace(text=first, translation=second))
-    text = marked.text
-    words = text.word >= 0
-    assert abs(text.hidden[words].float().mean() - 0.15) < 0.03
-    assert score(encoder, objective, marked).total.isfinite()
-    mine = words & ~text.hidden & (text.segment == 0)
-    shown = torch.where(mine, tokenizer.vocabulary.unknown, text.shown)
-    states = [objective.read(encoder, marked._replace(text=text._replace(shown=one))).text for one in (text.shown, shown)]
-    changed = (states[0] - states[1]).abs().amax(2) > 1e-6
-    assert not changed[text.hidden & (text.segment == 0)].any()
-    rows_changed = mine.any(1)[:, None] & (text.segment == 1)
-    assert changed[text.hidden & rows_changed].all()
-
-
 def test_refuses_packed_rows_and_sources_without_translation():
     _, objective = connected()
     batch = pairs([5], [5])
-    packed = batch.text._replace(document=torch.tensor([[0, 0, 0, 1, 1]]))
     with pytest.raises(ValueError, match="cross-attention language scores one item a row, but rows of source 'parallel'"):
-        objective.view(batch._replace(text=packed))
+        objective.view(batch._replace(text=pack_first_row(batch.text)))
     with pytest.raises(ValueError, match=r"cross-attention language: source 'parallel' has no translation"):
         objective.view(batch._replace(translation=None))
 
@@ -310,5 +178,4 @@ def test_refuses_unfit_encoders():
 
 
 def test_saves_its_head_without_the_table():
-    _, objective = connected()
-    assert set(objective.state_dict()) == {f"head.{name}" for name in objective.head.state_dict()}
+    costs.check_saves_alone(connected()[1])

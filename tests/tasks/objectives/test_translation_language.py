@@ -1,23 +1,19 @@
 """Translation language modelling: what is hidden of both halves, and what it costs."""
 
-import math
+from functools import partial
 
+import costs
 import pytest
 import tiny
 import torch
+from costs import gradients, read, score
 from learning import reach_half
-from torch import nn
-from translation_pairs import XLM, connected, ids, pairs, read, score
+from translation_pairs import XLM, connected, ids, pairs
 
 from interlingua.modalities.batch import take
 from interlingua.modalities.pair import PAIR_FORMS
 from interlingua.tasks.objectives.masked_language import MaskedLanguage
 from interlingua.tasks.objectives.translation_language import TranslationLanguage
-
-
-def gradients(encoder, objective, total):
-    parameters = [*encoder.parameters(), *objective.parameters()]
-    return torch.autograd.grad(total, parameters, allow_unused=True, materialize_grads=True)
 
 
 @pytest.mark.parametrize("pair", PAIR_FORMS)
@@ -42,12 +38,7 @@ def test_both_halves_are_hidden_at_the_rate_and_control_tokens_never(pair):
 
 
 def test_count_is_the_losses_count_and_an_ignorant_head_costs_log_v_a_token():
-    encoder, objective = connected(rate=0.5)
-    nn.init.zeros_(encoder.tokens.weight)
-    marked = read(objective, pairs())
-    loss = score(encoder, objective, marked)
-    assert objective.count(marked) == loss.count == marked.text.hidden.sum() > 0
-    assert loss.total.item() / loss.count.item() == pytest.approx(math.log(100), rel=1e-5)
+    costs.check_log_v(*connected(rate=0.5), pairs())
 
 
 def test_a_sample_without_translation_is_masked_language_modelling():
@@ -80,13 +71,7 @@ def test_a_source_without_translation_is_refused(field):
 @pytest.mark.parametrize(("rate", "lengths"), [(0.0, (7, 5)), (1.0, (2, 2)), (1.0, (0, 0))], ids=["rate", "controls", "absent"])
 def test_nothing_hidden_costs_exactly_nothing_with_finite_gradients(rate, lengths):
     """Pitfall O03 a and b."""
-    encoder, objective = connected(rate=rate)
-    marked = read(objective, pairs(lengths, lengths))
-    loss = score(encoder, objective, marked)
-    assert loss.total.item() == 0
-    assert loss.count == objective.count(marked) == 0
-    assert loss.total.requires_grad
-    assert all(gradient.isfinite().all() for gradient in gradients(encoder, objective, loss.total))
+    costs.check_nothing_hidden(*connected(rate=rate), pairs(lengths, lengths))
 
 
 def test_an_empty_row_changes_neither_loss_nor_gradient():
@@ -106,31 +91,19 @@ def test_the_whole_is_the_sum_of_its_samples_and_means_of_means_are_not(orders):
     """Pitfall O09; marks and order of a sample alone are those in a batch."""
     encoder, objective = connected(rate=0.4, orders=orders)
     whole = pairs([9, 3, 12, 5, 20], [4, 0, 30, 6, 3])
-    marked = read(objective, whole)
-    loss = score(encoder, objective, marked)
-    alone = [read(objective, take(whole, torch.tensor([row]))) for row in range(5)]
-    parts = [score(encoder, objective, one) for one in alone]
-    for row, one in enumerate(alone):
+    marked = read(objective, whole).text
+    for row in range(5):
+        alone = read(objective, take(whole, torch.tensor([row]))).text
         for field in ("tokens", "hidden", "shown"):
-            there = getattr(one.text, field)[0][one.text.present[0]]
-            assert (there == getattr(marked.text, field)[row][marked.text.present[row]]).all()
-    torch.testing.assert_close(sum(part.total for part in parts), loss.total, rtol=1e-5, atol=1e-5)
-    assert sum(part.count for part in parts) == loss.count
-    means = [part.total / part.count for part in parts if part.count]
-    assert abs(sum(means) / len(means) - loss.total / loss.count) > 1e-4
+            there = getattr(alone, field)[0][alone.present[0]]
+            assert (there == getattr(marked, field)[row][marked.present[row]]).all()
+    costs.check_sum_of_samples(encoder, objective, whole)
 
 
 @pytest.mark.parametrize("pair", ["xlm-roberta", "xlm"])
 def test_padding_on_either_side_costs_the_same(pair):
-    encoder, objective = connected(XLM, languages=2, pair=pair, rate=0.5, orders="drawn")
-    losses = [
-        score(encoder, objective, read(objective, pairs(left=left, padded=padded, vocabulary=XLM)))
-        for left, padded in ((False, None), (True, None), (True, 30))
-    ]
-    assert losses[0].count > 0
-    for loss in losses[1:]:
-        assert loss.count == losses[0].count
-        torch.testing.assert_close(loss.total, losses[0].total, rtol=1e-6, atol=1e-6)
+    parts = connected(XLM, languages=2, pair=pair, rate=0.5, orders="drawn")
+    costs.check_padding(*parts, partial(pairs, vocabulary=XLM))
 
 
 def test_the_cost_halves_in_sixty_steps():
@@ -158,5 +131,4 @@ def test_refuses_an_encoder_without_text():
 
 
 def test_saves_its_head_without_the_table():
-    _, objective = connected()
-    assert set(objective.state_dict()) == {f"head.{name}" for name in objective.head.state_dict()}
+    costs.check_saves_alone(connected()[1])

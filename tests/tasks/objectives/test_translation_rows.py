@@ -8,8 +8,9 @@ from itertools import islice
 import pytest
 import tiny
 import torch
+from costs import read, score
 from trained import small_tokenizer
-from translation_pairs import XLM, connected, ids, pairs, read, score
+from translation_pairs import XLM, connected, ids, pairs
 
 from interlingua.modalities.batch import take
 from interlingua.modalities.text import collate_text

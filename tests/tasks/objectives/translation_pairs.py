@@ -1,4 +1,4 @@
-"""Pairs of translations, and an objective of translation language modelling over a real tower."""
+"""Pairs of translations, and an objective over a real tower: translation language modelling where no other is named."""
 
 import tiny
 import torch
@@ -17,20 +17,12 @@ def pairs(first=(7, 5, 9, 4), second=(6, 8, 4, 5), left=False, padded=None, voca
     return tiny.batch(first, source="parallel", **{"text": text, "translation": translation, **fields})
 
 
-def connected(vocabulary=tiny.VOCABULARY, languages=0, max_tokens=64, **options):
+def connected(vocabulary=tiny.VOCABULARY, languages=0, max_tokens=64, layers=2, kind=TranslationLanguage, **options):
     torch.manual_seed(0)
     embeddings = tiny.embeddings(vocabulary=vocabulary, languages=languages, max_tokens=max_tokens)
-    encoder, objective = TextTower(embeddings, tiny.transformer()), TranslationLanguage(**options)
+    encoder, objective = TextTower(embeddings, tiny.transformer(layers)), kind(**options)
     objective.connect(encoder)
     return encoder, objective
-
-
-def read(objective, batch):
-    return objective.mark(objective.view(batch))
-
-
-def score(encoder, objective, marked):
-    return objective.loss(objective.read(encoder, marked), marked)
 
 
 def ids(text, row):

@@ -1,7 +1,9 @@
 """An objective of word contrast over a real tower."""
 
+import costs
 import tiny
 import torch
+from costs import read
 from translation_pairs import ids
 
 from interlingua.models.towers import TextTower
@@ -16,13 +18,8 @@ def connected(vocabulary=tiny.VOCABULARY, factor=None, max_tokens=64, **options)
     return encoder, objective
 
 
-def read(objective, batch):
-    return objective.mark(objective.view(batch))
-
-
 def score(encoder, objective, batch):
-    marked = read(objective, batch)
-    return objective.loss(objective.read(encoder, marked), marked)
+    return costs.score(encoder, objective, read(objective, batch))
 
 
 def words(text, row, vocabulary=tiny.VOCABULARY):
