@@ -2,18 +2,17 @@
 
 Tatoeba (arXiv:1812.10464, section 4.4), as in XTREME (arXiv:2003.11080, section 3) by the mean of a layer's states, but with
 both directions reported. Test batches hold texts of one language; `batch.sample` joins translations, `batch.item` is
-equal for texts that read the same. Nothing is trained. Writes `results.json`, `results.md` and a picture a source.
+equal for texts that read the same. Nothing is trained. Writes `results.json`, `results.md` and a picture a source, of
+several layers and poolings one more.
 """
 
 import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 import lightning
 import numpy as np
 import torch
-import torch.distributed as distributed
 
 from ..modalities.batch import Batch
 from ..modalities.tokenizer import Tokenizer
@@ -23,19 +22,10 @@ from .agreement import check_agreement
 from .restore import load_encoder
 from .results import Record, write_results, write_table
 from .sentence_chart import write_chart
+from .sentence_heat_map import write_heat_map
+from .sentence_reading import Part, gather, join, read_part, refuse_broken
 from .sentence_scores import ACCURACY, Sentences, measure
 from .sentence_views import View, list_views
-
-
-class Part(NamedTuple):
-    """What was made of one batch."""
-
-    source: str
-    sample: np.ndarray
-    language: np.ndarray
-    identity: np.ndarray
-    vectors: tuple[np.ndarray, ...]
-    """float32, by view."""
 
 
 class SentenceRetrieval(lightning.LightningModule):
@@ -96,18 +86,11 @@ class SentenceRetrieval(lightning.LightningModule):
         self.parts = []
 
     def test_step(self, batch: Batch, index: int) -> None:
-        if batch.size == 0:
-            return
-        text, states = batch.text, self.encoder(batch, keep=self.keep)
-        there = text.present.any(1)
-        first = text.present.int().argmax(1, keepdim=True)
-        rows = (batch.sample, text.language.gather(1, first)[:, 0], batch.item)
-        sample, language, identity = (column[there].cpu().numpy() for column in rows)
-        vectors = tuple(view.look(states, text)[there].float().cpu().numpy() for view in self.views)
-        self.parts.append(Part(batch.source, sample, language, identity, vectors))
+        if batch.size:
+            self.parts.append(read_part(self.encoder, batch, self.views, self.keep))
 
     def on_test_epoch_end(self) -> None:
-        self._gather()
+        self.parts = gather(self.parts)
         found = {source: self._arrange(source) for source in sorted({part.source for part in self.parts})}
         if not found:
             raise ValueError("no sentence to search: the test data gave no batch; check `data.sources`")
@@ -121,18 +104,9 @@ class SentenceRetrieval(lightning.LightningModule):
         if self.global_rank == 0:
             self._write(records, found.keys(), chosen)
 
-    def _gather(self) -> None:
-        """Every rank gets what all have read."""
-        if distributed.is_available() and distributed.is_initialized():
-            every: list = [None] * distributed.get_world_size()
-            distributed.all_gather_object(every, self.parts)
-            self.parts = [part for parts in every for part in parts]
-
     def _arrange(self, source: str) -> list[dict[str, Sentences]]:
         """Texts of a source by view and language, in an order that depends on nothing but the data; each once."""
-        parts = [part for part in self.parts if part.source == source]
-        joined = [np.concatenate([part[field] for part in parts]) for field in (1, 2, 3)]
-        sample, language, identity = joined
+        _, sample, language, identity, every = join(self.parts, source)
         rows = {}
         for number in np.unique(language).tolist():
             own = np.flatnonzero(language == number)
@@ -143,8 +117,7 @@ class SentenceRetrieval(lightning.LightningModule):
         if lost:
             self.print(f"{source}: {lost} texts are left out, since the {self.pivot} text of their sample could not be read")
         views = []
-        for number, view in enumerate(self.views):
-            vectors = np.concatenate([part.vectors[number] for part in parts])
+        for view, vectors in zip(self.views, every, strict=True):
             texts = {
                 code: Sentences(*(torch.from_numpy(column[own]) for column in (sample, identity, vectors)))
                 for code, own in rows.items()
@@ -184,21 +157,12 @@ class SentenceRetrieval(lightning.LightningModule):
             ways = [table for (data, _), table in tables.items() if data == name]
             for table in ways:
                 self.print(f"\n{table[0].task.replace('_', ' ').capitalize()}, {name}, in per cent:\n\n{write_table(table)}")
-            plain = re.sub(r"[^-\w]+", "_", name)
-            write_chart(self.output / f"sentence_retrieval_{plain}.png", *ways, name)
+            write_chart(self._picture(name), *ways, name)
+        if len(self.views) > 1:
+            for source in reported:
+                write_heat_map(self._picture(f"{source}, views"), records, self.views, chosen, source, self.chosen_on)
         self.print(f"All figures: {self.output / 'results.md'}")
 
-
-def refuse_broken(texts: dict[str, Sentences], name: str) -> None:
-    """
-    Raises:
-        ValueError: A vector is not finite; names languages and samples.
-    """
-    broken = {code: one.sample[~one.vectors.isfinite().all(1)].tolist() for code, one in texts.items()}
-    broken = {code: samples for code, samples in broken.items() if samples}
-    if broken:
-        count, code = sum(map(len, broken.values())), next(iter(broken))
-        raise ValueError(
-            f"{name}: the vectors of {count} texts are not finite (in {', '.join(broken)}; {code}: sample "
-            f"{', '.join(map(str, broken[code][:3]))}); the model has diverged or met broken input: nothing can be ranked by it"
-        )
+    def _picture(self, name: str) -> Path:
+        plain = re.sub(r"[^-\w]+", "_", name)
+        return self.output / f"sentence_retrieval_{plain}.png"
