@@ -28,7 +28,7 @@ class Sums:
     """Running sums, and of how many they are. Nothing is communicated until the end, so ranks may hold unequal shares."""
 
     def __init__(self):
-        self.sums: dict[Key, tuple[float, float]] = {}
+        self.sums: dict[Key, tuple[float | int, float | int]] = {}
 
     def add(self, objective: str, batch: Batch, loss: Loss, tally: Mapping[str, Shaped[Tensor, "2"]] | None = None) -> None:
         """Add what came of a batch. Validation batches hold one language a text; the first present token tells which.
@@ -45,7 +45,7 @@ class Sums:
         for figure, sums in (tally or {}).items():
             self._add(key._replace(figure=figure), *sums.tolist())
 
-    def _add(self, key: Key, total: float, count: float) -> None:
+    def _add(self, key: Key, total: float | int, count: float | int) -> None:
         before = self.sums.get(key, (0.0, 0))
         self.sums[key] = (before[0] + total, before[1] + count)
 
@@ -75,7 +75,7 @@ class Sums:
             loss += weight * sum(total for total, _ in parts) / max(1, sum(count for _, count in parts))
         return loss
 
-    def _merge(self) -> dict[Key, tuple[float, float]]:
+    def _merge(self) -> dict[Key, tuple[float | int, float | int]]:
         if not (distributed.is_available() and distributed.is_initialized()):
             return self.sums
         every: list[dict] = [{} for _ in range(distributed.get_world_size())]

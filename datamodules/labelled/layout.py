@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from jaxtyping import Int64
 from torch import Tensor
@@ -13,18 +13,21 @@ from ...modalities.tokenizer import Tokenizer
 from .examples import Question, Sentences, Tagged
 
 
+@runtime_checkable
 class ReadsSentences(Protocol):
     """A file format of classified sentences; a format is known by the annotations of `read`."""
 
     def read(self, file: Path, language: str | None = None, skipped: Counter[str] | None = None) -> Iterator[Sentences]: ...
 
 
+@runtime_checkable
 class ReadsTagged(Protocol):
     """A file format of tagged words."""
 
     def read(self, file: Path, language: str | None = None, skipped: Counter[str] | None = None) -> Iterator[Tagged]: ...
 
 
+@runtime_checkable
 class ReadsQuestions(Protocol):
     """A file format of questions on texts."""
 

@@ -73,7 +73,8 @@ class SentenceClassification(Objective):
     def loss(self, states: States, marked: Batch) -> Loss:
         rows = self._labelled(marked)
         scores = self.scores(states, marked)[rows]
-        return Loss(cross_entropy(scores.float(), marked.target.label[rows], reduction="sum"), rows.sum())
+        scores = scores.to(torch.promote_types(scores.dtype, torch.float32))
+        return Loss(cross_entropy(scores, marked.target.label[rows], reduction="sum"), rows.sum())
 
     def tally(self, states: States, marked: Batch) -> Mapping[str, Shaped[Tensor, "2"]]:
         rows = self._labelled(marked)
