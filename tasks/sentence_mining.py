@@ -1,0 +1,222 @@
+"""Sentence mining: which sentences of two collections translate each other, by an encoder's vectors; most do not.
+
+BUCC 2018 as in XTREME (arXiv:2003.11080, section 3): ratio margin (arXiv:1811.01136), a threshold tuned on the gold pairs of
+one split, F1 on another. A batch's source is called SPLIT/LANGUAGE and holds the texts of that language and those in the pivot
+language that are searched; `batch.sample` joins translations, `batch.item` is equal for texts that read the same. Nothing is
+trained. Writes `results.json` and `results.md`.
+"""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import lightning
+import numpy as np
+import torch
+from jaxtyping import Int64
+
+from ..modalities.batch import Batch
+from ..modalities.tokenizer import Tokenizer
+from ..models.encoder import Encoder
+from ..models.pooling import Pooling
+from .agreement import check_agreement
+from .mining_scores import Candidates, Way, are_right, count, find_candidates, interval, resample, tune
+from .ranking import normalize
+from .restore import load_encoder
+from .results import Record, write_results, write_table
+from .sentence_reading import Part, gather, join, read_part, refuse_broken
+from .sentence_scores import Sentences
+from .sentence_views import list_views
+
+METRICS = ("F1", "precision", "recall")
+
+
+class Collections(NamedTuple):
+    """Both sides of a source, each text once, and which translate each other."""
+
+    left: tuple[Sentences, ...]
+    """By view; `sample` is one of the text's."""
+    right: tuple[Sentences, ...]
+    """In the pivot language."""
+    gold: Int64[np.ndarray, "G 2"]
+    """Rows of a text and of its translation."""
+
+
+class Mined(NamedTuple):
+    """What was mined of one language by one view."""
+
+    candidates: Candidates
+    right: np.ndarray
+    """Which of them are translations."""
+    collections: Collections
+
+
+class SentenceMining(lightning.LightningModule):
+    """Score an encoder of text by the translations that it finds among sentences without."""
+
+    def __init__(
+        self,
+        encoder: Encoder,
+        tokenizer: str,
+        checkpoint: str | None = None,
+        output: str = "runs/mining",
+        pivot: str = "en",
+        tuned_on: str = "bucc/dev",
+        layers: Sequence[int | None] = (None,),
+        poolings: Sequence[Pooling] = ("mean",),
+        margin: int | None = 4,
+        way: Way = "max",
+        seed: int = 0,
+    ):
+        """
+        Args:
+            encoder: What is measured.
+            tokenizer: Tokenizer file of the run.
+            checkpoint: What the encoder's weights are taken from; None: the encoder as it is.
+            output: Folder of the results; records of other evaluations there are kept.
+            pivot: Language in which translations are searched.
+            tuned_on: Source whose gold pairs tell each language's threshold, and which of several layers and poolings is
+                reported: that of the best mean F1. All other sources are reported.
+            layers: Blocks after which states are taken (0: before the first), all in one reading; null: what the encoder
+                gives last, which is its vectors where it makes them.
+            poolings: How states become a vector: `mean` over all tokens, controls included, or `first`.
+            margin: Neighbours of the ratio margin; null: cosine alone.
+            way: Which pairs are candidates, see `find_candidates`.
+            seed: Of the bootstrap.
+
+        Raises:
+            ValueError: The encoder reads no text, or layers and poolings cannot be meant.
+        """
+        super().__init__()
+        if margin is not None and margin < 1:
+            raise ValueError(f"margin is {margin}; expected the number of neighbours, such as 4, or null")
+        self.encoder, self.checkpoint, self.output, self.pivot = encoder, checkpoint, Path(output), pivot
+        self.tokenizer, self.margin, self.way, self.seed = Tokenizer(tokenizer), margin, way, seed
+        self.tuned_on, self.views = tuned_on, list_views(encoder, layers, poolings)
+        self.keep = [layer for layer in layers if layer is not None]
+        self.task = "sentence_mining" if way == "max" else f"sentence_mining_{way}"
+        self.parts: list[Part] = []
+
+    def setup(self, stage: str) -> None:
+        data = getattr(self.trainer, "datamodule", None)
+        check_agreement(self.encoder, self.tokenizer, data)
+        pivot = getattr(data, "pivot", self.pivot)
+        if pivot != self.pivot:
+            raise ValueError(f"the data's pivot is {pivot!r}, the model's is {self.pivot!r}; set both alike")
+        if hasattr(data, "sources"):
+            self._require_split(data.sources)
+        if self.checkpoint is not None:
+            load_encoder(self.encoder, self.checkpoint, self.print)
+
+    def _require_split(self, names: Sequence[str] | Mapping[str, object]) -> None:
+        """Refuse to tune on what is reported: there must be a source for each."""
+        if self.tuned_on not in names or len(names) < 2:
+            raise ValueError(
+                f"thresholds are tuned on {self.tuned_on!r} and reported on another source, but the data's sources are "
+                f"{', '.join(names) or 'none'}; add the one that is missing, or name the right one by `model.tuned_on`"
+            )
+
+    def on_test_epoch_start(self) -> None:
+        self.parts = []
+
+    def test_step(self, batch: Batch, index: int) -> None:
+        if batch.size:
+            self.parts.append(read_part(self.encoder, batch, self.views, self.keep))
+
+    def on_test_epoch_end(self) -> None:
+        parts, self.parts = gather(self.parts), []
+        splits: dict[str, dict[str, Collections]] = {}
+        for source in sorted({part.source for part in parts}):
+            split, _, language = source.rpartition("/")
+            splits.setdefault(split, {})[language] = self._arrange(join(parts, source), language)
+        self._require_split(splits)
+        for split, languages in splits.items():
+            lacking = ", ".join(sorted(languages.keys() - splits[self.tuned_on]))
+            if lacking:
+                raise ValueError(
+                    f"{split} has {lacking}, but {self.tuned_on} has not: no threshold can be tuned for it; add its gold "
+                    "pairs there, or leave it out"
+                )
+        chosen, thresholds, records = self._tune(splits.pop(self.tuned_on))
+        for split, languages in splits.items():
+            mined = {code: self._mine(texts, chosen, f"{split}/{code}") for code, texts in languages.items()}
+            records = [*self._measure(mined, thresholds, f"{split}, {self.views[chosen].name}"), *records]
+        means = [record for record in records if record.metric == "mean F1"]
+        names = [f"{r.data}/{r.task}/F1".replace(", ", "_").replace(" ", "_") for r in means]  # as TensorBoard wants
+        self.log_dict({name: record.value for name, record in zip(names, means, strict=True)}, rank_zero_only=True)
+        if self.global_rank == 0:
+            self._write(records, [f"{split}, {self.views[chosen].name}" for split in splits])
+
+    def _arrange(self, part: Part, language: str) -> Collections:
+        """Each text once, in an order that knows neither the files' nor what translates what."""
+        numbers = {code: self.tokenizer.language_id(code) for code in (language, self.pivot)}
+        found = {self.tokenizer.languages[number] for number in np.unique(part.language).tolist()}
+        if found != set(numbers):
+            raise ValueError(
+                f"{part.source}: found texts in {', '.join(sorted(found))}; expected {language} and the pivot {self.pivot}, "
+                "both and no other"
+            )
+        sides, rows = [], []
+        for number in numbers.values():
+            own = np.flatnonzero(part.language == number)
+            own = own[np.lexsort((part.sample[own], part.identity[own]))]
+            _, first, place = np.unique(part.identity[own], return_index=True, return_inverse=True)
+            columns = [torch.from_numpy(column[own[first]]) for column in (part.sample, part.identity)]
+            sides.append(tuple(Sentences(*columns, torch.from_numpy(some[own[first]])) for some in part.vectors))
+            rows.append(dict(zip(part.sample[own].tolist(), place.reshape(-1).tolist(), strict=True)))
+        gold = sorted({(row, rows[1][sample]) for sample, row in rows[0].items() if sample in rows[1]})
+        if not gold:
+            raise ValueError(f"{part.source}: no text has a translation: nothing can be scored")
+        for view, *both in zip(self.views, *sides, strict=True):
+            refuse_broken(dict(zip(numbers, both, strict=True)), f"{part.source}, {view.name}")
+        return Collections(*sides, np.array(gold))
+
+    def _mine(self, collections: Collections, view: int, name: str) -> Mined:
+        vectors = [normalize(side[view].vectors.to(self.device)) for side in collections[:2]]
+        try:
+            candidates = find_candidates(*vectors, self.margin, self.way)
+        except ValueError as error:
+            raise ValueError(f"{name}, {self.views[view].name}: {error}") from None
+        return Mined(candidates, are_right(candidates, collections.gold), collections)
+
+    def _tune(self, languages: Mapping[str, Collections]) -> tuple[int, dict[str, float], list[Record]]:
+        """The view that is reported, each language's threshold with it, and records of the source that told them."""
+        best, means = (-1.0, 0, {}, {}), {}
+        for view in range(len(self.views)):
+            mined = {code: self._mine(texts, view, f"{self.tuned_on}/{code}") for code, texts in languages.items()}
+            thresholds = {code: tune(one.candidates, one.right, len(one.collections.gold)) for code, one in mined.items()}
+            records = self._measure(mined, thresholds, f"{self.tuned_on}, {self.views[view].name}")
+            means[view] = [record for record in records if record.metric.startswith("mean ")]
+            if means[view][-1].value > best[0]:
+                best = (means[view][-1].value, view, thresholds, records)
+        value, chosen, thresholds, records = best
+        if len(self.views) > 1:
+            self.print(f"chosen on {self.tuned_on}: {self.views[chosen].name}, mean F1 {100 * value:.1f} %")
+        return chosen, thresholds, [*records, *(one for view in means if view != chosen for one in means[view])]
+
+    def _measure(self, mined: Mapping[str, Mined], thresholds: Mapping[str, float], data: str) -> list[Record]:
+        """Records of all languages, and means over them."""
+        records, every = [], []
+        for code, (candidates, right, (left, other, gold)) in mined.items():
+            texts, limit = len(left[0].sample), thresholds[code]
+            counts = count(candidates, right, len(gold), limit)
+            drawn = resample(candidates, right, gold, limit, texts, seed=self.seed + len(every))
+            figures = [(*one, *interval(drawn[:, place])) for place, one in enumerate(zip(METRICS, counts.shares, strict=True))]
+            sizes = {"found size": counts.found, "right size": counts.right, "gold size": counts.gold}
+            points = {"threshold": limit, **sizes, "gallery size": len(other[0].sample)}
+            figures += [(name, *[float(value)] * 3) for name, value in points.items()]
+            records += [Record(self.task, data, code, *figure, texts) for figure in figures]
+            every.append(drawn)
+        drawn, n = np.mean(every, axis=0), sum(record.n for record in records if record.metric == "F1")
+        for place in (1, 2, 0):  # what the evaluation stands for comes last
+            same = [record.value for record in records if record.metric == METRICS[place]]
+            value = sum(same) / len(same)
+            records.append(Record(self.task, data, "all", f"mean {METRICS[place]}", value, *interval(drawn[:, place]), n))
+        return records
+
+    def _write(self, records: list[Record], reported: Sequence[str]) -> None:
+        write_results(records, self.output)
+        for name in reported:
+            table = [record for record in records if record.data == name]
+            self.print(f"\n{self.task.replace('_', ' ').capitalize()}, {name}, shares in per cent:\n\n{write_table(table)}")
+        self.print(f"All figures: {self.output / 'results.md'}")
