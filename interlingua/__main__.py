@@ -12,6 +12,7 @@ COMMANDS = {
     "validate": ("measure a model on its validation data", "interlingua.training:validate"),
     "test": ("measure a model on its test data", "interlingua.training:test"),
     "predict": ("write what a model makes of its data", "interlingua.training:predict"),
+    "transfer": ("measure what fine-tuning in one language carries over to others", "interlingua.transfer_command:main"),
     "shards": ("write, check and show shards", "interlingua.datamodules.shards.command:main"),
     "quickstart": ("train and measure a small encoder on real data, in minutes", "interlingua.quickstart:main"),
     "checkpoint": ("take over text towers of others, and give ours to others", "interlingua.checkpoint_command:main"),

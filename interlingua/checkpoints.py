@@ -61,8 +61,12 @@ def without_start(node: dict[str, Any]) -> dict[str, Any]:
     return {**node, "init_args": arguments}
 
 
-def load_model(path: str | Path) -> Any:
+def load_model(path: str | Path, tokenizer: str | None = None) -> Any:
     """The trained LightningModule of a checkpoint, built from the checkpoint alone, in evaluation mode.
+
+    Args:
+        path: Of the checkpoint.
+        tokenizer: Where the tokenizer's file is now; None: where it was.
 
     Raises:
         ConfigurationError: The checkpoint cannot be read, or its configuration does not fit the code.
@@ -75,6 +79,8 @@ def load_model(path: str | Path) -> Any:
     if CONFIGURATION not in checkpoint:
         raise ConfigurationError(f"{path}: holds no configuration (found {', '.join(map(str, checkpoint))})")
     node = without_start(checkpoint[CONFIGURATION]["model"])
+    if tokenizer is not None and "tokenizer" in node["init_args"]:
+        node["init_args"]["tokenizer"] = tokenizer
     check_class("model", node)
     model = build(LightningModule, node)
     model.load_state_dict(checkpoint["state_dict"])

@@ -141,7 +141,7 @@ def _bars(first: Transfer, figure: str, count: int) -> str:
         gaps = {one: first.gap([one]) for one in first.others}
         axis = make_axis(list(gaps.values()))
         rows = [_row(language_name(one), found, axis, "", one) for one, found in gaps.items()]
-        empty = f'<div class="bar trained"><span>{escape(source)}</span><div></div><b></b></div>'
+        empty = f'<div class="bar trained"><span>{escape(source)}</span><div class="track empty"></div><b></b></div>'
         keys = _key("var(--ablation)", f"{source} minus the language") + _spread_keys(count)
         charts += _chart(f"Gap to {source}, in points", keys, [empty, *rows], axis, "gaps")
     return charts
@@ -261,7 +261,7 @@ def _tables(transfers: Sequence[Transfer], records: Sequence[Record], figure: st
                 if any(found):
                     rows += _table_row(language, kind, found, first)
         if rows:
-            head = _heads(["language", "rows", *names])
+            head = _heads(["language", "examples", *names])
             table = f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"
             opened = " open" if not tables else ""
             tables.append(f'<details{opened}><summary>{escape(title)}</summary><div class="scroll">{table}</div></details>')

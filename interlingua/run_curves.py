@@ -1,0 +1,43 @@
+"""Curves of runs of fine-tuning, of their objectives and of one figure, as panels of a page."""
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from .tasks.curves import Line, Panel, Points, mean_curve, read_curves
+from .tasks.transfer_page import OTHER, SOURCE
+
+
+def gather_panels(folders: Sequence[Path], scored: Sequence[dict[str, Any]], figure: str, language: str) -> list[Panel]:
+    """Training loss of each objective, and the figure on dev in the language of training and, as a mean, in the others.
+
+    Args:
+        folders: Of the runs, with their logs.
+        scored: What is known of them (`run_scores.score_run`).
+        figure: `OBJECTIVE/FIGURE`.
+        language: Language of training.
+    """
+    logs = {str(folder): read_curves(folder) for folder in folders}
+    panels = [
+        Panel(
+            f"Training loss, {objective}",
+            [Line(run, SOURCE, columns.get(f"train/{objective}", [])) for run, columns in logs.items()],
+            False,
+        )
+        for objective in scored[0]["objectives"]
+    ]
+    lines = []
+    for run, columns in logs.items():
+        curves = find_languages(columns, scored[0]["data"], figure)
+        lines.append(Line(run, SOURCE, curves.pop(language, [])))
+        lines.append(Line(run, OTHER, mean_curve(list(curves.values()))))
+    name = figure.partition("/")[2].replace("_", " ")
+    return [*panels, Panel(f"{name.capitalize()} on dev while training", lines, True)]
+
+
+def find_languages(columns: dict[str, Points], data: str, figure: str) -> dict[str, Points]:
+    """Curves of a figure in validation, by language: `validation/DATA/LANGUAGE/FIGURE`, or `.../OBJECTIVE/FIGURE`."""
+    objective, _, name = figure.partition("/")
+    pattern = re.compile(rf"validation/{re.escape(data)}/([^/]+)/(?:{re.escape(objective)}/)?{re.escape(name)}")
+    return {found[1]: points for column, points in columns.items() if (found := pattern.fullmatch(column))}

@@ -1,0 +1,90 @@
+"""What several models of one kind get right, language by language, in one pass over the data."""
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import lightning
+import torch
+from jaxtyping import Shaped
+from torch import Tensor, nn
+
+from ..modalities.batch import Batch
+from .agreement import check_agreement, check_classes
+from .objectives.objective import Objective
+from .pretraining import Pretraining
+from .reading import mark_pass
+from .transfer import Score
+
+
+class Place(NamedTuple):
+    """What is summed alone."""
+
+    data: str
+    split: str
+    language: int
+
+
+class TransferScoring(lightning.LightningModule):
+    """Score fine-tuned models with their own objectives. Test batches are of the sources `NAME/SPLIT`, each of one language."""
+
+    def __init__(self, models: Sequence[Pretraining]):
+        """
+        Args:
+            models: Of one kind: the checkpoints of a run, say. All are held at once.
+        """
+        super().__init__()
+        self.models = nn.ModuleList(models)
+        self.sums: list[dict[tuple[Place, str], Shaped[Tensor, "2"]]] = [{} for _ in models]
+        self.samples: dict[Place, list[Tensor]] = {}
+
+    def setup(self, stage: str) -> None:
+        data = getattr(self.trainer, "datamodule", None)
+        for model in self.models:
+            check_classes(dict(model.objectives.items()), data)
+            if model.tokenizer is not None:
+                check_agreement(model.encoder, model.tokenizer, data)
+
+    def test_step(self, batch: Batch, index: int) -> None:
+        if batch.size == 0:
+            return
+        name, _, split = batch.source.rpartition("/")
+        place = Place(name, split, int(batch.text.language[batch.text.present][0]))
+        self.samples.setdefault(place, []).append(batch.sample.cpu())
+        for model, sums in zip(self.models, self.sums, strict=True):
+            found = dict(score(model, batch._replace(source=name)))
+            if not found:
+                raise ValueError(
+                    f"the data's source is {name!r}, but no pass of the model reads it with an objective that can be right or "
+                    f"wrong (passes read {', '.join(sorted({one.source for one in model.plan}))}); set `data.name` to theirs"
+                )
+            for figure, tally in found.items():
+                sums[place, figure] = sums.get((place, figure), 0) + tally.cpu()
+
+    def scores(self, languages: Sequence[str]) -> list[dict[str, dict[str, dict[str, Score]]]]:
+        """Of each model, by split, language and figure (`OBJECTIVE/FIGURE`).
+
+        Args:
+            languages: Codes by language id.
+        """
+        every = []
+        for sums in self.sums:
+            found: dict[str, dict[str, dict[str, Score]]] = {}
+            for (place, figure), tally in sums.items():
+                n = len(torch.cat(self.samples[place]).unique())
+                own = found.setdefault(place.split, {}).setdefault(languages[place.language], {})
+                own[figure] = Score(*tally.tolist(), n)
+            every.append(found)
+        return every
+
+
+def score(model: Pretraining, batch: Batch) -> Iterator[tuple[str, Shaped[Tensor, "2"]]]:
+    """What a model gets right of a batch, by figure."""
+    for one in model.plan:
+        asked = [name for name in one.names if type(model.objectives[name]).tally is not Objective.tally]
+        if one.source != batch.source or not asked:
+            continue
+        marked = mark_pass(one, [batch], model.objectives, share=False).marked[0]
+        states = model.objectives[one.names[0]].read(model.encoder, marked)
+        for name in asked:
+            for figure, tally in model.objectives[name].tally(states, marked).items():
+                yield f"{name}/{figure}", tally

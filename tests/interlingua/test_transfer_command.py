@@ -1,0 +1,237 @@
+"""`interlingua transfer`: two small runs on real intents, from their checkpoints to figures over seeds."""
+
+import csv
+import gzip
+import json
+import os
+
+import pytest
+import torch
+import yaml
+from trained import small_tokenizer
+
+from interlingua.__main__ import main
+from interlingua.checkpoints import load_model
+from interlingua.run_scores import find_figure, sort_by_step
+from interlingua.tasks.results import read_results
+
+LABELS = ["HassTurnOn", "HassTurnOff", "HassLightSet", "HassGetState", "HassMediaNext", "HassStartTimer"]
+LANGUAGES = ("en", "de", "ru")
+SHOWN = "intents from en, checkpoint chosen on en dev"
+ORACLE = "intents from en, each language's checkpoint chosen on its own dev (oracle, not zero-shot)"
+
+
+@pytest.fixture(scope="module")
+def runs(data, tmp_path_factory):
+    """A folder with runs `a` and `b`, of two seeds, trained on English, with a checkpoint at each of three validations."""
+    folder = tmp_path_factory.mktemp("runs")
+    with gzip.open(data / "intents.jsonl.gz", "rt", encoding="utf-8") as lines:
+        rows = [json.loads(line) for line in lines]
+    kept = [row for row in rows if row["intent"] in LABELS and row["lang"] in LANGUAGES]
+    (folder / "intents.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in kept[::2]), encoding="utf-8")
+    for number, name in enumerate("ab"):
+        (folder / f"{name}.yaml").write_text(yaml.safe_dump(configure(folder, folder / name, data, number)))
+        assert main(["fit", "--config", str(folder / f"{name}.yaml")]) == 0
+    return folder
+
+
+def configure(folder, root, data, seed):
+    def node(path, **arguments):
+        return {"class_path": f"interlingua.{path}", "init_args": arguments}
+
+    def read(split):
+        return node("datamodules.labelled.json_lines.JsonLines", label="intent", language="lang", conditions={"split": split})
+
+    tokenizer = small_tokenizer(data)
+    embeddings = node(
+        "models.embeddings.TextEmbeddings", vocabulary={"size": tokenizer.vocabulary.size}, width=32, max_tokens=32
+    )
+    transformer = node("models.transformer.Transformer", width=32, layers=1, heads=2)
+    encoder = node("models.towers.TextTower", embeddings=embeddings, transformer=transformer)
+    intent = node("tasks.objectives.sentence_classification.SentenceClassification", classes=len(LABELS), pooling="mean")
+    keep = {"dirpath": str(root / "checkpoints"), "filename": "{step}", "save_top_k": -1, "save_last": True}
+    return {
+        "seed_everything": seed,
+        "trainer": {
+            "accelerator": "cpu",
+            "max_steps": 45,
+            "val_check_interval": 15,
+            "log_every_n_steps": 2,
+            "default_root_dir": str(root),
+            "enable_progress_bar": False,
+            "callbacks": [
+                {
+                    "class_path": "lightning.pytorch.callbacks.ModelCheckpoint",
+                    "init_args": {**keep, "enable_version_counter": False},
+                }
+            ],
+        },
+        "model": node(
+            "tasks.pretraining.Pretraining",
+            encoder=encoder,
+            objectives={"intent": intent},
+            passes={"intents": [["intent"]]},
+            optimization={"learning_rate": 1e-2},
+            seed=seed,
+        ),
+        "data": node(
+            "datamodules.labelled.data.Labelled",
+            format=read("train"),
+            test_format=read("test"),
+            tokenizer=str(tokenizer.path),
+            train={"en": str(folder / "intents.jsonl")},
+            validation=str(folder / "intents.jsonl"),
+            test=str(folder / "intents.jsonl"),
+            labels=LABELS,
+            held_out=0.3,
+            max_tokens=32,
+            batch_size=16,
+            workers=0,
+            seed=seed,
+            name="intents",
+        ),
+    }
+
+
+def transfer(capsys, *arguments):
+    """Exit status, and what was told."""
+    capsys.readouterr()
+    status = main(["transfer", *map(str, arguments)])
+    told = capsys.readouterr()
+    return status, told.out, told.err
+
+
+def read_scores(folder):
+    return json.loads((folder / "transfer.json").read_text())
+
+
+def test_from_runs_to_figures_over_seeds(runs, tmp_path, capsys):
+    status, out, err = transfer(capsys, runs / "a", runs / "b", "--output", tmp_path)
+    assert status == 0, err
+    assert "a: scoring 3 checkpoints and the average of their weights" in out
+    assert SHOWN in out
+    found = {record.key: record for record in read_results(tmp_path / "results.json")}
+    kept = [read_scores(runs / name) for name in "ab"]
+    assert [one["name"] for one in kept[0]["checkpoints"]] == ["step=15", "step=30", "step=45"]  # last.ckpt is the last of these
+    for language in LANGUAGES:
+        values = []
+        for one in kept:
+            right = [entry["scores"]["validation"]["en"]["intent/accuracy"][0] for entry in one["checkpoints"]]
+            best = one["checkpoints"][right.index(max(right))]["scores"]["test"][language]["intent/accuracy"]
+            values.append(best[0] / best[1])
+        record = found["zero_shot_transfer", SHOWN, language, "accuracy"]
+        assert record.value == pytest.approx(sum(values) / 2)
+        reach = 12.7062 * abs(values[0] - values[1]) / 2  # t of one degree, times the deviation over the root of two
+        assert record.low == pytest.approx(max(0.0, record.value - reach), abs=1e-4)
+        assert record.high == pytest.approx(min(1.0, record.value + reach), abs=1e-4)
+    assert ("transfer", ORACLE, "all", "mean accuracy") in found
+    assert (tmp_path / "transfer_accuracy.png").read_bytes().startswith(b"\x89PNG")
+    page = (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert page.count("<polyline") == 2 + 2 * 2  # a loss a seed; accuracy in English and in the others
+
+
+def test_scores_are_those_that_training_logged(runs, tmp_path, capsys):
+    """The same examples, the same marks: what validation said after step 45 is what the checkpoint of step 45 is told to be."""
+    assert transfer(capsys, runs / "a", "--output", tmp_path)[0] == 0
+    with open(next((runs / "a" / "logs").glob("version_*/metrics.csv")), newline="") as file:
+        rows = [row for row in csv.DictReader(file) if row.get("validation/intents/en/accuracy")]
+    entries = read_scores(runs / "a")["checkpoints"]
+    assert len(rows) == len(entries) == 3
+    for row, entry in zip(rows, entries, strict=True):
+        for language in LANGUAGES:
+            right, of, n = entry["scores"]["validation"][language]["intent/accuracy"]
+            assert right / of == pytest.approx(float(row[f"validation/intents/{language}/accuracy"]), abs=1e-5)
+            assert n == of
+
+
+def test_the_average_is_of_weights_not_of_figures(runs, tmp_path, capsys):
+    """Loaded, averaged and scored by hand."""
+    from lightning import LightningDataModule
+
+    from interlingua.checking import build
+    from interlingua.checkpoints import read_configuration
+
+    assert transfer(capsys, runs / "a", "--output", tmp_path)[0] == 0
+    files = [runs / "a" / "checkpoints" / f"step={step}.ckpt" for step in (15, 30, 45)]
+    states = [load_model(file).state_dict() for file in files]
+    model = load_model(files[0])
+    model.load_state_dict({name: torch.stack([state[name] for state in states]).mean(0) for name in states[0]})
+    data = build(LightningDataModule, read_configuration(files[0])["data"])
+    data.setup("test")
+    right = {language: [0, 0] for language in LANGUAGES}
+    for part in data._reader("intents/test", data.examples["intents/test"]).once():
+        batch = part().batch
+        language = data.tokenizer.languages[int(batch.text.language[0, 0])]
+        scores = model.objectives["intent"].scores(model.encoder(batch), batch)
+        right[language][0] += int((scores.argmax(1) == batch.target.label).sum())
+        right[language][1] += batch.size
+    found = read_scores(runs / "a")["average"]["scores"]["test"]
+    assert {language: found[language]["intent/accuracy"][:2] for language in LANGUAGES} == right
+
+
+def test_scores_are_used_again_until_something_changes(runs, tmp_path, capsys):
+    assert transfer(capsys, runs / "a", "--output", tmp_path)[0] == 0
+    first = read_scores(runs / "a")
+    out = transfer(capsys, runs / "a", "--output", tmp_path)[1]
+    assert "scored before, and nothing has changed since" in out
+    assert "One seed: no interval." in out
+    assert read_scores(runs / "a") == first
+    os.utime(runs / "intents.jsonl", (1, 1))
+    out = transfer(capsys, runs / "a", "--output", tmp_path)[1]
+    assert "scoring 3 checkpoints" in out
+    again = read_scores(runs / "a")
+    assert again["key"] != first["key"]
+    assert again["checkpoints"] == first["checkpoints"]
+
+
+def test_other_data(runs, tmp_path, capsys):
+    """A configuration whose `data` is merged over the run's: other files, and so other scores, of fewer languages."""
+    rows = [json.loads(line) for line in (runs / "intents.jsonl").read_text().splitlines()]
+    few = tmp_path / "few.jsonl"
+    few.write_text("".join(f"{json.dumps(row)}\n" for row in rows if row["lang"] != "ru"))
+    (tmp_path / "data.yaml").write_text(yaml.safe_dump({"data": {"init_args": {"test": str(few)}}}))
+    status, _, err = transfer(capsys, runs / "b", "--output", tmp_path, "--data", tmp_path / "data.yaml")
+    assert status == 0, err
+    assert sorted(read_scores(runs / "b")["average"]["scores"]["test"]) == ["de", "en"]
+    assert sorted(read_scores(runs / "b")["average"]["scores"]["validation"]) == ["de", "en", "ru"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["nowhere"], "nowhere/checkpoints: there is no such folder; give the folder of a run"),
+        (["a", "a"], "a is given twice; each run counts as one seed"),
+        (["a", "--figure", "f1"], "--figure f1: there is intent/accuracy; the nearest is 'intent/accuracy'"),
+        (["a", "--language", "sw"], "no test data in sw, the language of training; found"),
+        (["a", "--data", "a.yaml"], "expected `data:` alone, a mapping"),
+        (["a", "--data", "other.yaml"], "the data's source is 'other', but no pass of the model reads it"),
+    ],
+)
+def test_mistakes_are_told_in_a_line(arguments, words, runs, tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(runs)
+    (runs / "other.yaml").write_text("data: {init_args: {name: other}}\n")
+    status, _, err = transfer(capsys, *arguments, "--output", tmp_path)
+    assert status == 2
+    assert words in err
+    assert err.strip().count("\n") == 0
+
+
+def test_the_name_that_tells_the_step_is_taken(tmp_path):
+    """`last.ckpt` is a copy of another, or the only one of its step; names do not order, steps do."""
+    for name, step in (("step=100", 100), ("step=20", 20), ("last", 100)):
+        torch.save({"global_step": step}, tmp_path / f"{name}.ckpt")
+    found = sort_by_step(tmp_path.glob("*.ckpt"))
+    assert [(file.stem, step) for file, step in found.items()] == [("step=20", 20), ("step=100", 100)]
+    torch.save({"global_step": 120}, tmp_path / "last.ckpt")
+    assert [file.stem for file in sort_by_step(tmp_path.glob("*.ckpt"))] == ["step=20", "step=100", "last"]
+
+
+def test_figures_are_found_by_their_own_name_or_with_their_objective():
+    def run(*figures):
+        return {"average": {"scores": {"test": {"en": dict.fromkeys(figures)}}}}
+
+    scored = [run("pos/accuracy", "ner/accuracy", "ner/span_f1")]
+    assert find_figure(scored, "span_f1") == "ner/span_f1"
+    assert find_figure(scored, "pos/accuracy") == "pos/accuracy"
+    with pytest.raises(Exception, match="several objectives have it: ner/accuracy, pos/accuracy"):
+        find_figure(scored, "accuracy")
