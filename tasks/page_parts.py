@@ -26,7 +26,7 @@ def fill_page(template: str, **parts: str) -> str:
 def scale(values: Sequence[float]) -> tuple[float, float]:
     """End of an axis from 0 that holds all values, and the distance of its marks."""
     most = max((*values, 0.01))
-    step = next(step for step in (0.01, 0.02, 0.05, 0.1, 0.2) if most / step <= 6 or step == 0.2)
+    step = next(step for step in (0.01, 0.02, 0.05, 0.1, 0.2) if most / step <= 6 + 1e-9 or step == 0.2)
     return min(1.0, step * math.ceil(most / step - 1e-9)), step
 
 

@@ -1,5 +1,6 @@
 """The page of zero-shot cross-lingual transfer: one HTML file that needs nothing beside it, neither network nor script."""
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 from html import escape
@@ -37,10 +38,8 @@ def make_axis(found: Sequence[Estimate]) -> Axis:
     room = most - least
     right = min(max(most, *(one.high for one in found)), most + room)
     left = max(min(least, *(one.low for one in found)), least - room)
-    end, step = scale([right, -left])
-    steps = (next(count for count in range(1000) if count * step >= edge - 1e-9) for edge in (max(right, step), -left))
-    right, left = (count * step for count in steps)
-    return Axis(-min(left, 1.0), min(right, end, 1.0), step)
+    _, step = scale([right - left])
+    return Axis(max(math.floor(left / step + 1e-9) * step, -1.0), min(max(math.ceil(right / step - 1e-9), 1) * step, 1.0), step)
 
 
 def write_page(

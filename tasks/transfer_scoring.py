@@ -1,7 +1,7 @@
 """What several models of one kind get right, language by language, in one pass over the data."""
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import lightning
 import torch
@@ -10,7 +10,9 @@ from torch import Tensor, nn
 
 from ..modalities.batch import Batch
 from .agreement import check_agreement, check_classes
+from .answer_tally import tally_answers
 from .objectives.objective import Objective
+from .objectives.span_answering import SpanAnswering
 from .pretraining import Pretraining
 from .reading import mark_pass
 from .transfer import Score
@@ -47,11 +49,13 @@ class TransferScoring(lightning.LightningModule):
     def test_step(self, batch: Batch, index: int) -> None:
         if batch.size == 0:
             return
+        data = getattr(self.trainer, "datamodule", None)
         name, _, split = batch.source.rpartition("/")
+        records = getattr(data, "examples", {}).get(batch.source, ())
         place = Place(name, split, int(batch.text.language[batch.text.present][0]))
         self.samples.setdefault(place, []).append(batch.sample.cpu())
         for model, sums in zip(self.models, self.sums, strict=True):
-            found = dict(score(model, batch._replace(source=name)))
+            found = dict(score(model, batch._replace(source=name), data, records))
             if not found:
                 raise ValueError(
                     f"the data's source is {name!r}, but no pass of the model reads it with an objective that can be right or "
@@ -77,8 +81,15 @@ class TransferScoring(lightning.LightningModule):
         return every
 
 
-def score(model: Pretraining, batch: Batch) -> Iterator[tuple[str, Shaped[Tensor, "2"]]]:
-    """What a model gets right of a batch, by figure."""
+def score(model: Pretraining, batch: Batch, data: Any, records: Sequence[Any]) -> Iterator[tuple[str, Shaped[Tensor, "2"]]]:
+    """What a model gets right of a batch, by figure.
+
+    Args:
+        model: A fine-tuned one.
+        batch: Of a source that it was trained on.
+        data: The data module, for answers in words.
+        records: Examples of the source, by `Batch.sample`.
+    """
     for one in model.plan:
         asked = [name for name in one.names if type(model.objectives[name]).tally is not Objective.tally]
         if one.source != batch.source or not asked:
@@ -86,5 +97,9 @@ def score(model: Pretraining, batch: Batch) -> Iterator[tuple[str, Shaped[Tensor
         marked = mark_pass(one, [batch], model.objectives, share=False).marked[0]
         states = model.objectives[one.names[0]].read(model.encoder, marked)
         for name in asked:
-            for figure, tally in model.objectives[name].tally(states, marked).items():
+            objective = model.objectives[name]
+            figures = dict(objective.tally(states, marked))
+            if isinstance(objective, SpanAnswering):
+                figures |= tally_answers(objective.find(states, marked), marked, data, records)
+            for figure, tally in figures.items():
                 yield f"{name}/{figure}", tally

@@ -112,7 +112,7 @@ def test_from_runs_to_figures_over_seeds(runs, tmp_path, capsys):
     assert SHOWN in out
     found = {record.key: record for record in read_results(tmp_path / "results.json")}
     kept = [read_scores(runs / name) for name in "ab"]
-    assert [one["name"] for one in kept[0]["checkpoints"]] == ["step=15", "step=30", "step=45"]  # last.ckpt is the last of these
+    assert [one["name"] for one in kept[0]["checkpoints"]] == ["step=15", "step=30", "step=45"]  # last.ckpt is one
     for language in LANGUAGES:
         values = []
         for one in kept:
