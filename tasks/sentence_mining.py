@@ -137,10 +137,12 @@ class SentenceMining(lightning.LightningModule):
                     f"{split} has {lacking}, but {self.tuned_on} has not: no threshold can be tuned for it; add its gold "
                     "pairs there, or leave it out"
                 )
-        chosen, thresholds, records = self._tune(splits.pop(self.tuned_on))
+        chosen, thresholds, tuned = self._tune(splits.pop(self.tuned_on))
+        records: list[Record] = []
         for split, languages in splits.items():
             mined = {code: self._mine(texts, chosen, f"{split}/{code}") for code, texts in languages.items()}
-            records = [*self._measure(mined, thresholds, f"{split}, {self.views[chosen].name}"), *records]
+            records += self._measure(mined, thresholds, f"{split}, {self.views[chosen].name}")
+        records += tuned
         means = [record for record in records if record.metric == "mean F1"]
         names = [f"{r.data}/{r.task}/F1".replace(", ", "_").replace(" ", "_") for r in means]  # as TensorBoard wants
         self.log_dict({name: record.value for name, record in zip(names, means, strict=True)}, rank_zero_only=True)
@@ -181,22 +183,23 @@ class SentenceMining(lightning.LightningModule):
 
     def _tune(self, languages: Mapping[str, Collections]) -> tuple[int, dict[str, float], list[Record]]:
         """The view that is reported, each language's threshold with it, and records of the source that told them."""
-        best, means = (-1.0, 0, {}, {}), {}
-        for view in range(len(self.views)):
-            mined = {code: self._mine(texts, view, f"{self.tuned_on}/{code}") for code, texts in languages.items()}
+        every: list[tuple[dict[str, float], list[Record]]] = []
+        for number, view in enumerate(self.views):
+            mined = {code: self._mine(texts, number, f"{self.tuned_on}/{code}") for code, texts in languages.items()}
             thresholds = {code: tune(one.candidates, one.right, len(one.collections.gold)) for code, one in mined.items()}
-            records = self._measure(mined, thresholds, f"{self.tuned_on}, {self.views[view].name}")
-            means[view] = [record for record in records if record.metric.startswith("mean ")]
-            if means[view][-1].value > best[0]:
-                best = (means[view][-1].value, view, thresholds, records)
-        value, chosen, thresholds, records = best
+            every.append((thresholds, self._measure(mined, thresholds, f"{self.tuned_on}, {view.name}")))
+        means = [records[-1].value for _, records in every]
+        chosen = max(range(len(means)), key=means.__getitem__)
         if len(self.views) > 1:
-            self.print(f"chosen on {self.tuned_on}: {self.views[chosen].name}, mean F1 {100 * value:.1f} %")
-        return chosen, thresholds, [*records, *(one for view in means if view != chosen for one in means[view])]
+            self.print(f"chosen on {self.tuned_on}: {self.views[chosen].name}, mean F1 {100 * means[chosen]:.1f} %")
+        others = [record for _, records in every for record in records if record.language == "all"]
+        thresholds, records = every[chosen]
+        return chosen, thresholds, [*records, *(record for record in others if record not in records)]
 
     def _measure(self, mined: Mapping[str, Mined], thresholds: Mapping[str, float], data: str) -> list[Record]:
-        """Records of all languages, and means over them."""
-        records, every = [], []
+        """Records of all languages, and means over them, of which the mean F1 is the last."""
+        records: list[Record] = []
+        every: list[np.ndarray] = []
         for code, (candidates, right, (left, other, gold)) in mined.items():
             texts, limit = len(left[0].sample), thresholds[code]
             counts = count(candidates, right, len(gold), limit)
