@@ -99,6 +99,7 @@ def test_answers_are_compared_in_words_over_all_windows_of_a_text(questions):
         best = model.objectives["answers"].find(model.encoder(batch), batch)
         predicted.append(module.layout.answer(record, best.span, best.score, module.tokenizer, module.max_tokens))
     expected = score_answers(predicted, [[text for text, _ in record.answers] for record in records], normalize_squad).sum(0)
+    assert expected[1] > 0
     assert found["answers/squad_exact_match"][:2] == (expected[0].item(), 2.0)
     assert found["answers/squad_f1"].right == pytest.approx(expected[1].item())
     assert {one.n for one in found.values()} == {2}  # questions, of which each has several rows
