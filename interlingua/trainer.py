@@ -161,7 +161,7 @@ class Command(LightningCLI):
         if self.command != "fit":
             kwargs["enable_checkpointing"] = False
         callbacks = options.callbacks if isinstance(options.callbacks, list) else [options.callbacks or []]
-        callbacks = [callback for callback in callbacks if callback]
+        callbacks = [one for one in callbacks if one and (self.command == "fit" or not isinstance(one, Checkpoint))]
         last = self.last_checkpoint()
         if self.command == "fit":
             callbacks += [LogEnds(), WatchObjectives(), ReportData(), TellSize()]
