@@ -12,7 +12,8 @@ from trained import small_tokenizer
 
 from interlingua.__main__ import main
 from interlingua.checkpoints import load_model
-from interlingua.run_scores import find_figure, sort_by_step
+from interlingua.configuration import ConfigurationError
+from interlingua.run_scores import check_seeds, find_figure, sort_by_step
 from interlingua.tasks.results import read_results
 
 LABELS = ["HassTurnOn", "HassTurnOff", "HassLightSet", "HassGetState", "HassMediaNext", "HassStartTimer"]
@@ -216,6 +217,30 @@ def test_mistakes_are_told_in_a_line(arguments, words, runs, tmp_path, capsys, m
     assert err.strip().count("\n") == 0
 
 
+def test_scores_that_cannot_be_kept_are_reported_all_the_same(runs, tmp_path, capsys):
+    os.utime(runs / "intents.jsonl", (2, 2))
+    beside = runs / "a" / "transfer.json.partial"
+    beside.mkdir()
+    status, out, err = transfer(capsys, runs / "a", "--output", tmp_path)
+    beside.rmdir()
+    assert status == 0, err
+    assert "transfer.json: cannot be written (Is a directory): the scores are not kept" in out
+    assert SHOWN in out
+
+
+def test_runs_of_one_seed_are_told():
+    """They differ by nothing that chance decides: an interval over them is too narrow."""
+
+    def run(name, seed, data="intents"):
+        return {"run": name, "seed": [seed, seed], "data": data}
+
+    assert check_seeds([run("a", 0)]) == ["One seed: no interval."]
+    assert check_seeds([run("a", 0), run("b", 1)]) == []
+    assert check_seeds([run("a", 0), run("b", 1), run("c", 0)]) == ["a and c have the same seed: intervals say too little."]
+    with pytest.raises(ConfigurationError, match="runs were scored on different data, intents and xnli; report them apart"):
+        check_seeds([run("a", 0), run("b", 1, "xnli")])
+
+
 def test_the_name_that_tells_the_step_is_taken(tmp_path):
     """`last.ckpt` is a copy of another, or the only one of its step; names do not order, steps do."""
     for name, step in (("step=100", 100), ("step=20", 20), ("last", 100)):
@@ -233,5 +258,5 @@ def test_figures_are_found_by_their_own_name_or_with_their_objective():
     scored = [run("pos/accuracy", "ner/accuracy", "ner/span_f1")]
     assert find_figure(scored, "span_f1") == "ner/span_f1"
     assert find_figure(scored, "pos/accuracy") == "pos/accuracy"
-    with pytest.raises(Exception, match="several objectives have it: ner/accuracy, pos/accuracy"):
+    with pytest.raises(ConfigurationError, match="several objectives have it: ner/accuracy, pos/accuracy"):
         find_figure(scored, "accuracy")
