@@ -9,6 +9,7 @@ not hold (XLM rewrites some punctuation) is the place of each of its pieces.
 
 import re
 import unicodedata
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from itertools import accumulate, groupby, pairwise
 from typing import NamedTuple
@@ -96,9 +97,11 @@ class PiecePlacer:
 
     def _lay_over(self, part: str, language: str, ids: list[int]) -> list[Place]:
         read = _solid(self.tokenizer.normalize(part, language))
-        origin = list(range(len(part) + 1)) if read == part else self._trace(part, language, len(read))
         spans = self._match(ids, read)
-        if origin is None or spans is None:
+        if spans is None or read == part:
+            return spans or [(0, len(part))] * len(ids)
+        origin = self._trace(part, language, len(read))
+        if origin is None:
             return [(0, len(part))] * len(ids)
         return [(_start(origin, start), _stop(origin, stop)) for start, stop in spans]
 
@@ -201,12 +204,12 @@ def _of_bytes(spelt: str, start: int) -> list[Place]:
 
 def _start(origin: Sequence[int], place: int) -> int:
     """The character that a place in the text that is read comes from: the last one before which all until there was made."""
-    return int(np.searchsorted(origin, place, side="right")) - 1
+    return bisect_right(origin, place) - 1
 
 
 def _stop(origin: Sequence[int], place: int) -> int:
     """One past the last character that went into what stands before a place."""
-    first = int(np.searchsorted(origin, place, side="left"))
+    first = bisect_left(origin, place)
     return _start(origin, place) if origin[first] == place else first
 
 
