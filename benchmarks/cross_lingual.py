@@ -1,11 +1,13 @@
-"""What objectives are worth: retrieval between translations after a few minutes of training, for each arm and seed.
+"""What objectives are worth after a few minutes of training, for each arm and seed: retrieval between translations, and
+zero-shot transfer of intents.
 
-    python benchmarks/cross_lingual.py --data runs/five --output runs/cross_lingual
+    python benchmarks/cross_lingual.py --data runs/five --intents $INTERLINGUA_DATA/intents.jsonl.gz
 
 Every arm trains `configs/pretrain/infoxlm_small.yaml` with the same steps, tokens and rates, and other objectives on the
 parallel text; `untrained` trains nothing. The data folder holds `train`, `val`, `test` and `tokenizer.model`, as docs/text.md
 writes them. Runs that are there are kept; the rest run a few at a time. Writes `results.md` and `results.png`: means over
-languages, both directions, on validation and test sentences, with the spread over seeds.
+languages, both directions, on validation and test sentences, with the spread over seeds; and, where `--intents` is given, accuracy
+after `configs/transfer/intents.yaml` (English training texts alone) on English and on the other languages' test texts.
 """
 
 import argparse
@@ -58,6 +60,9 @@ ARMS: dict[str, list[str]] = {
 SPLITS = ("val", "test")
 DIRECTIONS = {"to": "sentence_retrieval_to_en", "from": "sentence_retrieval_from_en"}
 NOT_LATIN = ("ru",)
+INTENTS = [("intents", "", "English"), ("intents", "", "others")]
+CHOSEN = "checkpoint chosen on en dev"
+"""End of the records' name: the checkpoint is chosen on held-out English texts."""
 
 
 class Run(NamedTuple):
@@ -71,39 +76,54 @@ class Run(NamedTuple):
     def results(self) -> Path:
         return self.folder / "results.json"
 
+    @property
+    def transfer(self) -> Path:
+        return self.folder / "intents" / "results.json"
+
+    @property
+    def seeds(self) -> list[str]:
+        return [part for name in ("--seed_everything", "--model.seed", "--data.seed") for part in (name, str(self.seed))]
+
 
 def commands(run: Run, data: Path, steps: int) -> Iterator[list[str]]:
     """The commands of a run."""
     root, steps = str(run.folder), 1 if run.arm == "untrained" else steps
     shards = str(data / "train")
     fit = ["fit", "--config", CONFIGURATION, *ARMS[run.arm], "--data.tokenizer", str(data / "tokenizer.model")]
-    fit += [
-        "--data.sources.monolingual.shards",
-        shards,
-        "--trainer.max_steps",
-        str(steps),
-        "--trainer.val_check_interval",
-        str(steps),
-    ]
+    fit += ["--data.sources.monolingual.shards", shards]
+    fit += ["--trainer.max_steps", str(steps), "--trainer.val_check_interval", str(steps)]
     if "--data.sources.parallel" not in fit:
         fit += ["--data.sources.parallel.shards", shards]
-    for seed in ("--seed_everything", "--model.seed", "--data.seed"):
-        fit += [seed, str(run.seed)]
-    yield [*fit, "--trainer.default_root_dir", root, "--overwrite"]
+    yield [*fit, *run.seeds, "--trainer.default_root_dir", root, "--overwrite"]
     test = ["test", "--config", "configs/evaluate/sentences.yaml", "--model.checkpoint", f"{root}/checkpoints/last.ckpt"]
     sources = {"parallel/test": None, **{split: str(data / split) for split in SPLITS}}
     test += ["--model.output", root, "--data.sources", json.dumps(sources), "--data.tokenizer", str(data / "tokenizer.model")]
     yield [*test, "--trainer.default_root_dir", f"{root}/evaluation"]
 
 
-def execute(run: Run, data: Path, steps: int) -> float:
+def transfer_commands(run: Run, data: Path, intents: Path) -> Iterator[list[str]]:
+    """The commands that fine-tune on English intents, and score all languages."""
+    folder, path = str(run.transfer.parent), str(intents)
+    keep = {"dirpath": f"{folder}/checkpoints", "filename": "{step}", "save_top_k": -1, "enable_version_counter": False}
+    callbacks = [{"class_path": "lightning.pytorch.callbacks.ModelCheckpoint", "init_args": keep}]
+    fit = ["fit", "--config", "configs/transfer/intents.yaml", "--model.initial", f"{run.folder}/checkpoints/last.ckpt"]
+    fit += ["--data.tokenizer", str(data / "tokenizer.model"), "--data.train", json.dumps({"en": path})]
+    fit += ["--data.validation", path, "--data.test", path, "--trainer.callbacks", json.dumps(callbacks)]
+    yield [*fit, *run.seeds, "--trainer.default_root_dir", folder, "--overwrite"]
+    yield ["transfer", folder, "--output", folder]
+
+
+def execute(run: Run, data: Path, steps: int, intents: Path | None) -> float:
     """Seconds that the run took; none if it is there."""
-    if run.results.exists():
+    todo = [] if run.results.exists() else list(commands(run, data, steps))
+    if intents is not None and not run.transfer.exists():
+        todo += transfer_commands(run, data, intents)
+    if not todo:
         return 0.0
     run.folder.mkdir(parents=True, exist_ok=True)
     start = time.monotonic()
-    with open(run.folder / "log.txt", "w") as log:
-        for command in commands(run, data, steps):
+    with open(run.folder / "log.txt", "a") as log:
+        for command in todo:
             arguments = [sys.executable, "-m", "interlingua", *command]
             done = subprocess.run(arguments, stdout=log, stderr=log, env={**os.environ, "OMP_NUM_THREADS": "1"}, check=False)
             if done.returncode:
@@ -112,7 +132,7 @@ def execute(run: Run, data: Path, steps: int) -> float:
 
 
 def read_means(run: Run) -> dict[tuple[str, str, str], float]:
-    """Accuracy in per cent by split, direction and languages: all, or those not in Latin script."""
+    """Accuracy in per cent by split, direction and languages: all, or those not in Latin script; and of intents."""
     found = {}
     records = json.loads(run.results.read_text())
     for split in SPLITS:
@@ -121,6 +141,11 @@ def read_means(run: Run) -> dict[tuple[str, str, str], float]:
             values = {one["language"]: 100 * one["value"] for one in own if one["metric"] == "accuracy@1"}
             found[split, direction, "all"] = mean(values.values())
             found[split, direction, "not Latin"] = mean(values[code] for code in NOT_LATIN)
+    if run.transfer.exists():
+        own = [one for one in json.loads(run.transfer.read_text()) if one["data"].endswith(CHOSEN)]
+        for which, language, metric in (("English", "en", "accuracy"), ("others", "all but en", "mean accuracy")):
+            values = [100 * one["value"] for one in own if one["language"] == language and one["metric"] == metric]
+            found["intents", "", which] = values[0]
     return found
 
 
@@ -132,6 +157,9 @@ def write_table(arms: Mapping[str, list[dict]], path: Path) -> str:
     """A row an arm: mean and standard deviation over seeds."""
     columns = [(split, direction, which) for split in SPLITS for which in ("all", "not Latin") for direction in DIRECTIONS]
     heads = [f"{split}, {which}: {direction} en" for split, direction, which in columns]
+    if all(INTENTS[0] in found for runs in arms.values() for found in runs):
+        columns += INTENTS
+        heads += [f"intents: {which}" for _, _, which in INTENTS]
     lines = ["| trained with | seeds | " + " | ".join(heads) + " |", "|---|---:|" + "---:|" * len(columns)]
     for arm, runs in arms.items():
         cells = [spread([found[column] for found in runs]) for column in columns]
@@ -187,6 +215,7 @@ def main() -> None:
     parser.add_argument(
         "--output", type=Path, default=Path("runs/cross_lingual"), help="folder of runs and results (%(default)s)"
     )
+    parser.add_argument("--intents", type=Path, metavar="FILE", help="intents.jsonl.gz (without it, retrieval alone)")
     parser.add_argument(
         "--arms", nargs="+", default=list(ARMS), choices=ARMS, metavar="ARM", help=f"of {', '.join(ARMS)} (all)"
     )
@@ -195,14 +224,18 @@ def main() -> None:
     parser.add_argument("--parallel", type=int, default=2, help="runs at a time, a thread each (%(default)s)")
     arguments = parser.parse_args()
     runs = [
-        Run(arm, seed, arguments.output / f"{arm.replace(' + ', '_').lower()}_{seed}")
+        Run(arm, seed, arguments.output / f"{arm.replace(' + ', '_').lower()}_{arguments.steps}_{seed}")
         for seed in arguments.seeds
         for arm in arguments.arms
     ]
     start = time.monotonic()
+
+    def work(run: Run) -> float:
+        return execute(run, arguments.data, arguments.steps, arguments.intents)
+
     with Progress() as progress, ThreadPoolExecutor(arguments.parallel) as pool:
         bar = progress.add_task("runs", total=len(runs))
-        for run, seconds in zip(runs, pool.map(lambda run: execute(run, arguments.data, arguments.steps), runs), strict=True):
+        for run, seconds in zip(runs, pool.map(work, runs), strict=True):
             progress.console.print(f"{run.arm}, seed {run.seed}: {'there' if not seconds else f'{seconds / 60:.1f} min'}")
             progress.advance(bar)
     arms = {arm: [read_means(run) for run in runs if run.arm == arm] for arm in arguments.arms}
