@@ -6,8 +6,8 @@ zero-shot transfer of intents.
 Every arm trains `configs/pretrain/infoxlm_small.yaml` with the same steps, tokens and rates, and other objectives on the
 parallel text; `untrained` trains nothing. The data folder holds `train`, `val`, `test` and `tokenizer.model`, as docs/text.md
 writes them. Runs that are there are kept; the rest run a few at a time. Writes `results.md` and `results.png`: means over
-languages, both directions, on validation and test sentences, with the spread over seeds; and, where `--intents` is given, accuracy
-after `configs/transfer/intents.yaml` (English training texts alone) on English and on the other languages' test texts.
+languages, both directions, on validation and test sentences, with the spread over seeds; and, where `--intents` is given,
+accuracy after `configs/transfer/intents.yaml` (English training texts alone) on English and on the other languages' test texts.
 """
 
 import argparse
