@@ -1,6 +1,7 @@
 """Rows of questions: windows of the text, the answer's tokens by its characters, and back into the text as it was written."""
 
 import json
+import pickle
 
 import pytest
 import torch
@@ -198,3 +199,13 @@ def test_a_file_becomes_batches(data, tmp_path):
     assert batch.sample.tolist() == [0] * len(layout.windows(record, module.tokenizer, 28))
     scores = torch.zeros(len(batch.sample))
     assert layout.answer(record, batch.target.span, scores, module.tokenizer, 28) == "1907"
+
+
+def test_it_pickles_for_workers(data):
+    layout = QuestionLayout(stride=20, max_question=8)
+    record = question("1907")
+    laid = layout.lay([record], {}, small_tokenizer(data), 64)
+    again = pickle.loads(pickle.dumps(layout)).lay([record], {}, small_tokenizer(data), 64)
+    assert again.text.tokens.equal(laid.text.tokens)
+    assert again.target.span.equal(laid.target.span)
+    assert len(pickle.dumps(layout)) < 1000  # without the tokenizer and what it remembers
