@@ -126,7 +126,8 @@ class Target(NamedTuple):
     tags: Int[Tensor, "B L"] | None = None
     """Class of each token of `text`, on the first piece of a word; -1 where nothing is scored."""
     span: Int[Tensor, "B 2"] | None = None
-    """First and last token of `text` that answer it; -1 where it has no answer (in this row)."""
+    """First and last token of `text` that answer it; -1 where it has no answer (in this row), -2 where it has one whose place
+    is not told."""
 
 
 class Batch(NamedTuple):

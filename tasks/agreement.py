@@ -58,14 +58,14 @@ def check_counted(objectives: Mapping[str, Objective], tokenizer: Tokenizer) -> 
 
 
 def check_classes(objectives: Mapping[str, Objective], data: object) -> None:
-    """Refuse objectives with more classes, or fewer, than the data have labels.
+    """Refuse objectives with more classes, or fewer, than the data have labels, or with others.
 
     Args:
         objectives: By name; those without `classes` agree with all.
         data: The data module; `labels` is looked at, where it has any.
 
     Raises:
-        ValueError: Names the objective and both numbers.
+        ValueError: Names the objective and what differs.
     """
     labels = getattr(data, "labels", None)
     for name, objective in objectives.items():
@@ -75,4 +75,11 @@ def check_classes(objectives: Mapping[str, Objective], data: object) -> None:
                 f"objective {name}: classes is {classes}, but the data have {len(labels)} labels ({', '.join(labels[:5])}"
                 f"{', ...' if len(labels) > 5 else ''}); set `model.objectives.{name}.classes {len(labels)}`, or mend "
                 "data.labels"
+            )
+        names = getattr(objective, "names", None)
+        if labels and names is not None and list(names) != list(labels):
+            at = next(place for place, pair in enumerate(zip(names, labels, strict=True)) if pair[0] != pair[1])
+            raise ValueError(
+                f"objective {name}: class {at} is {names[at]!r}, but label {at} of the data is {labels[at]!r}; "
+                f"give `model.objectives.{name}.classes` and `data.labels` the same names in the same order"
             )

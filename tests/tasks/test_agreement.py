@@ -12,8 +12,9 @@ from trained import small_tokenizer
 
 from interlingua.modalities.entry_counts import EntryCounts, write_counts
 from interlingua.models.towers import TextTower
-from interlingua.tasks.agreement import check_agreement, check_counted
+from interlingua.tasks.agreement import check_agreement, check_classes, check_counted
 from interlingua.tasks.objectives.masked_language import MaskedLanguage
+from interlingua.tasks.objectives.tagging import Tagging
 from interlingua.tasks.retrieval import Retrieval
 
 
@@ -83,3 +84,10 @@ def test_training_and_evaluation_are_refused_before_anything_is_read(tokenizer, 
         training.trainer(1).fit(model, datamodule=Untouched())
     with pytest.raises(ValueError, match=message):
         training.trainer(1).test(Retrieval(model.encoder, tokenizer.path, output=str(tmp_path)), datamodule=Untouched())
+
+
+def test_tags_and_labels_have_the_same_names_in_the_same_order():
+    tagging, data = Tagging(["O", "B-PER", "I-PER"]), SimpleNamespace(labels=["O", "I-PER", "B-PER"])
+    with pytest.raises(ValueError, match=r"objective ner: class 1 is 'B-PER', but label 1 of the data is 'I-PER'"):
+        check_classes({"ner": tagging}, data)
+    check_classes({"ner": tagging}, SimpleNamespace(labels=["O", "B-PER", "I-PER"]))
