@@ -15,6 +15,8 @@ import torch
 from jaxtyping import Float64, Int64
 from torch import Tensor
 
+from ..modalities.parts_of_speech import UNIVERSAL
+
 SPAN_F1 = "span_f1"
 """F1 of `find_spans`: conlleval, and seqeval by default."""
 STRICT_SPAN_F1 = "strict_span_f1"
@@ -24,28 +26,6 @@ ACCURACY = "accuracy"
 POS_SEQEVAL_F1 = "pos_seqeval_f1@0.0.12"
 """F1 of `find_runs`, as XTREME reports parts of speech; with the version of seqeval, since 1.x cuts the first letter off tags
 that are no IOB, so that CCONJ and SCONJ count as one."""
-
-_UNIVERSAL = frozenset(
-    (
-        "ADJ",
-        "ADP",
-        "ADV",
-        "AUX",
-        "CCONJ",
-        "DET",
-        "INTJ",
-        "NOUN",
-        "NUM",
-        "PART",
-        "PRON",
-        "PROPN",
-        "PUNCT",
-        "SCONJ",
-        "SYM",
-        "VERB",
-        "X",
-    )
-)
 
 
 class Span(NamedTuple):
@@ -111,8 +91,8 @@ def find_runs(tags: Sequence[str]) -> list[Span]:
     """
     spans: list[Span] = []
     for place, tag in enumerate(tags):
-        if tag not in _UNIVERSAL:
-            raise ValueError(f"word {place}: found the tag {tag!r}, expected a universal part of speech: {sorted(_UNIVERSAL)}")
+        if tag not in UNIVERSAL:
+            raise ValueError(f"word {place}: found the tag {tag!r}, expected a universal part of speech: {sorted(UNIVERSAL)}")
         if spans and spans[-1].kind == tag and not tag.startswith("S"):
             spans[-1] = spans[-1]._replace(stop=place + 1)
         else:

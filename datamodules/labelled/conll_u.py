@@ -5,33 +5,11 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
+from ...modalities.parts_of_speech import UNIVERSAL
 from .examples import Tagged
 from .languages import require_language
 from .skips import tell_skips
 from .tables import read_blocks
-
-UNIVERSAL = frozenset(
-    (
-        "ADJ",
-        "ADP",
-        "ADV",
-        "AUX",
-        "CCONJ",
-        "DET",
-        "INTJ",
-        "NOUN",
-        "NUM",
-        "PART",
-        "PRON",
-        "PROPN",
-        "PUNCT",
-        "SCONJ",
-        "SYM",
-        "VERB",
-        "X",
-    )
-)
-"""The parts of speech of Universal Dependencies, version 2."""
 
 _NO_WORD = re.compile(r"\d+[-.]\d+")
 _TREEBANK = re.compile(r"([a-z]{2,3})_[^-]+-ud-[^.]+\.conllu(\.gz)?")

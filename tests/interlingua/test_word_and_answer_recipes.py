@@ -6,7 +6,7 @@ from lightning.pytorch import LightningModule
 
 from interlingua.checking import build
 from interlingua.configuration import read_arguments
-from interlingua.datamodules.labelled.conll_u import UNIVERSAL
+from interlingua.modalities.parts_of_speech import UNIVERSAL
 from interlingua.trainer import check
 
 TOWER = 277_453_056

@@ -1,54 +1,24 @@
 """Labelled text as training steps: every example once an epoch, whatever shares it; few of many; held out by text."""
 
-import json
 import logging
 from collections import Counter
 
 import pytest
 import torch
 from labelled_files import put, table
+from labelled_texts import LABELS, build, examples, write
 from recording import Recorder, check_resumption, train
 from small_shards import as_rank
 from trained import small_tokenizer
 
-from interlingua.datamodules.labelled.data import Labelled
 from interlingua.datamodules.labelled.examples import Sentences, Tagged
-from interlingua.datamodules.labelled.json_lines import JsonLines
 from interlingua.datamodules.labelled.layout import Laid, Layout
 from interlingua.datamodules.labelled.pairs import XtremePairs
 from interlingua.datamodules.labelled.sentence_layout import SentenceLayout
-from interlingua.datamodules.labelled.splits import draw_few, hold_out
 from interlingua.datamodules.labelled.wikiann import WikiAnn
 from interlingua.modalities.batch import Target
 from interlingua.modalities.pair import PAIR_FORMS
 from interlingua.modalities.text import collate_text
-
-LABELS = ["open", "close", "name"]
-FORMAT = JsonLines(language="lang")
-
-
-def examples(count, language="en", labels=LABELS):
-    return [{"lang": language, "text": f"{language} picture {n}", "label": labels[n % len(labels)]} for n in range(count)]
-
-
-def write(path, lines):
-    return str(put(path, "".join(json.dumps(line) + "\n" for line in lines)))
-
-
-@pytest.fixture
-def files(tmp_path):
-    """English and German with labels, and French without."""
-    bare = [{**line, "label": ""} for line in examples(5, "fr")]
-    return {
-        "en": write(tmp_path / "en.jsonl", examples(20)),
-        "de": write(tmp_path / "de.jsonl", examples(11, "de")),
-        "all": write(tmp_path / "all.jsonl", examples(7) + examples(10, "de") + bare),
-    }
-
-
-def build(data, format=FORMAT, **options) -> Labelled:
-    options = {"labels": LABELS, "batch_size": 4, "workers": 0, "max_tokens": 32, **options}
-    return Labelled(format, small_tokenizer(data).path, **options)
 
 
 def steps(module, count, rank=0, world=1, first=0):
@@ -180,48 +150,6 @@ def test_labels_that_are_unknown_missing_or_alike_are_refused(data, files, tmp_p
 def test_numbers_that_cannot_be_meant_are_refused(data, options, message):
     with pytest.raises(ValueError, match=message):
         build(data, train="file", **options)
-
-
-def test_few_examples_are_balanced_nested_and_of_fixed_buckets(data, files, tmp_path):
-    skewed = [
-        Sentences("de", f"{label} {n}", None, label)
-        for label, count in (("a", 50), ("b", 7), ("c", 2), ("", 9))
-        for n in range(count)
-    ]
-    few = draw_few(skewed, {"de": 9}, 0)
-    assert Counter(record.label for record in few) == {"a": 4, "b": 3, "c": 2} or Counter(record.label for record in few) == {
-        "a": 3,
-        "b": 4,
-        "c": 2,
-    }
-    assert few == [record for record in skewed if record in few]  # in their order
-    assert set(draw_few(skewed, {"de": 6}, 0)) < set(few) < set(draw_few(skewed, {"de": 20}, 0))
-    assert len({tuple(draw_few(skewed, {"de": 9}, bucket)) for bucket in range(5)}) == 5
-    assert len(draw_few(skewed, {"de": 1000}, 0)) == 59  # unlabelled ones never
-    assert draw_few(skewed, {"fr": 1}, 0) == skewed
-
-    made = [as_rank(build(data, train={"en": files["en"], "de": files["de"]}, limit={"de": 3}, seed=seed)) for seed in (0, 1)]
-    for module in made:
-        module.setup("fit")
-    records = [module.readers["train"].records for module in made]
-    assert records[0] == records[1]  # the order's seed has no part in it
-    assert Counter(record.language for record in records[0]) == {"en": 20, "de": 3}
-    assert {record.label for record in records[0] if record.language == "de"} == set(LABELS)
-    with pytest.raises(ValueError, match=r"data.limit.fr: no example in this language is trained on, only in \['de', 'en'\]"):
-        as_rank(build(data, train={"en": files["en"], "de": files["de"]}, limit={"fr": 3})).setup("fit")
-
-
-def test_what_is_held_out_is_decided_by_the_text_alone():
-    records = [Sentences(language, f"text {n % 300}", None, str(n)) for language in ("en", "de") for n in range(400)]
-    kept, held = (hold_out(records, 0.2, side) for side in (False, True))
-    assert sorted(kept + held) == sorted(records)
-    assert not {record.first for record in kept} & {record.first for record in held}
-    assert 0.12 < len(held) / len(records) < 0.28
-    assert hold_out(records[::-1][:50], 0.2, True) == [record for record in records[::-1][:50] if record in held]
-    by_place = records[::7], [record for place, record in enumerate(records) if place % 7]
-    assert {record.first for record in by_place[0]} & {record.first for record in by_place[1]}  # the usual way leaks
-    questions = [Tagged("en", ("a", "word", str(n % 3)), ("O",) * 3) for n in range(9)]
-    assert len({hold_out(questions, 0.5, True).count(one) for one in questions}) <= 2
 
 
 def test_pairs_stand_in_the_form_of_the_family_and_single_sentences_beside_them(data):
