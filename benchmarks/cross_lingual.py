@@ -3,9 +3,9 @@ zero-shot transfer of intents.
 
     python benchmarks/cross_lingual.py --data runs/five --intents $INTERLINGUA_DATA/intents.jsonl.gz
 
-Every arm trains `configs/pretrain/infoxlm_small.yaml` with the same steps, tokens and rates, and other objectives on the
-parallel text; `untrained` trains nothing. The data folder holds `train`, `val`, `test` and `tokenizer.model`, as docs/text.md
-writes them. Runs that are there are kept; the rest run a few at a time. Writes `results.md` and `results.png`: means over
+For each seed an encoder is trained by masked language modelling alone, and every arm goes on from it, with the same steps,
+tokens and rates (`configs/pretrain/infoxlm_small.yaml`), and other objectives on the parallel text; `untrained` trains
+nothing. The data folder holds `train`, `val`, `test` and `tokenizer.model`, as docs/text.md writes them. Runs that are there are kept; the rest run a few at a time. Writes `results.md` and `results.png`: means over
 languages, both directions, on validation and test sentences, with the spread over seeds; and, where `--intents` is given,
 accuracy after `configs/transfer/intents.yaml` (English training texts alone) on English and on the other languages' test texts.
 """
@@ -18,6 +18,7 @@ import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from itertools import chain
 from pathlib import Path
 from statistics import mean, stdev
 from typing import NamedTuple
@@ -33,7 +34,7 @@ NO_PAIRS = [
 ]
 
 
-def instead(name: str, **added: tuple[str, Mapping[str, object]]) -> list[str]:
+def instead(**added: tuple[str, Mapping[str, object]]) -> list[str]:
     """Arguments that put objectives in the place of the contrast, each in a reading of its own."""
     arguments = ["--model.objectives.xlco", "null", "--model.passes.parallel", json.dumps([["tlm"], *([one] for one in added)])]
     for one, (path, options) in added.items():
@@ -45,22 +46,25 @@ def instead(name: str, **added: tuple[str, Mapping[str, object]]) -> list[str]:
 ARMS: dict[str, list[str]] = {
     "untrained": [*NO_PAIRS, "--model.optimization.learning_rate", "1e-9"],
     "MLM": NO_PAIRS,
-    "MLM + TLM": instead("tlm"),
+    "MLM + TLM": instead(),
     "MLM + TLM + XlCo": [],
     "MLM + TLM + HICTL": instead(
-        "hictl",
         sctl=("interpolated_contrast.InterpolatedContrast", {"temperature": 0.07, "pooling": "mean"}),
         wctl=("word_contrast.WordContrast", {"pair": "infoxlm", "others": 256, "temperature": 0.1}),
     ),
     "MLM + TLM + CAMLM": instead(
-        "camlm",
-        camlm=("cross_attention_language.CrossAttentionLanguage", {"pair": "infoxlm", "orders": "drawn", "rate": 0.3}),
+        camlm=(
+            "cross_attention_language.CrossAttentionLanguage",
+            {"pair": "infoxlm", "orders": "drawn", "scheme": "word", "rate": 0.4},
+        ),
     ),
 }
 SPLITS = ("val", "test")
 DIRECTIONS = {"to": "sentence_retrieval_to_en", "from": "sentence_retrieval_from_en"}
 NOT_LATIN = ("ru",)
 INTENTS = [("intents", "", "English"), ("intents", "", "others")]
+START = "start"
+"""What every arm but `untrained` goes on from: as many steps of masked language modelling."""
 CHOSEN = "checkpoint chosen on en dev"
 """End of the records' name: the checkpoint is chosen on held-out English texts."""
 
@@ -71,6 +75,8 @@ class Run(NamedTuple):
     arm: str
     seed: int
     folder: Path
+    start: Path | None = None
+    """Folder of the run that it goes on from."""
 
     @property
     def results(self) -> Path:
@@ -82,18 +88,21 @@ class Run(NamedTuple):
 
     @property
     def seeds(self) -> list[str]:
-        return [part for name in ("--seed_everything", "--model.seed", "--data.seed") for part in (name, str(self.seed))]
+        seed = self.seed if self.start is None else self.seed + 1000  # what goes on reads in another order than before
+        return [part for name in ("--seed_everything", "--model.seed", "--data.seed") for part in (name, str(seed))]
 
 
 def commands(run: Run, data: Path, steps: int) -> Iterator[list[str]]:
     """The commands of a run."""
     root, steps = str(run.folder), 1 if run.arm == "untrained" else steps
     shards = str(data / "train")
-    fit = ["fit", "--config", CONFIGURATION, *ARMS[run.arm], "--data.tokenizer", str(data / "tokenizer.model")]
+    fit = ["fit", "--config", CONFIGURATION, *ARMS.get(run.arm, NO_PAIRS), "--data.tokenizer", str(data / "tokenizer.model")]
     fit += ["--data.sources.monolingual.shards", shards]
     fit += ["--trainer.max_steps", str(steps), "--trainer.val_check_interval", str(steps)]
     if "--data.sources.parallel" not in fit:
         fit += ["--data.sources.parallel.shards", shards]
+    if run.start is not None and run.arm != "untrained":
+        fit += ["--model.initial", f"{run.start}/checkpoints/last.ckpt"]
     yield [*fit, *run.seeds, "--trainer.default_root_dir", root, "--overwrite"]
     test = ["test", "--config", "configs/evaluate/sentences.yaml", "--model.checkpoint", f"{root}/checkpoints/last.ckpt"]
     sources = {"parallel/test": None, **{split: str(data / split) for split in SPLITS}}
@@ -220,22 +229,24 @@ def main() -> None:
         "--arms", nargs="+", default=list(ARMS), choices=ARMS, metavar="ARM", help=f"of {', '.join(ARMS)} (all)"
     )
     parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2], metavar="SEED", help="(0 1 2)")
-    parser.add_argument("--steps", type=int, default=1200, help="optimiser steps of a run (%(default)s)")
+    parser.add_argument("--steps", type=int, default=1200, help="optimiser steps of a start, and of an arm (%(default)s)")
     parser.add_argument("--parallel", type=int, default=2, help="runs at a time, a thread each (%(default)s)")
     arguments = parser.parse_args()
+    starts = {seed: Run(START, seed, arguments.output / f"start_{arguments.steps}_{seed}") for seed in arguments.seeds}
     runs = [
-        Run(arm, seed, arguments.output / f"{arm.replace(' + ', '_').lower()}_{arguments.steps}_{seed}")
+        Run(arm, seed, arguments.output / f"{arm.replace(' + ', '_').lower()}_{arguments.steps}_{seed}", starts[seed].folder)
         for seed in arguments.seeds
         for arm in arguments.arms
     ]
     start = time.monotonic()
 
     def work(run: Run) -> float:
-        return execute(run, arguments.data, arguments.steps, arguments.intents)
+        return execute(run, arguments.data, arguments.steps, None if run.start is None else arguments.intents)
 
     with Progress() as progress, ThreadPoolExecutor(arguments.parallel) as pool:
-        bar = progress.add_task("runs", total=len(runs))
-        for run, seconds in zip(runs, pool.map(work, runs), strict=True):
+        bar = progress.add_task("runs", total=len(starts) + len(runs))
+        first = list(zip(starts.values(), pool.map(work, starts.values()), strict=True))  # arms go on from these
+        for run, seconds in chain(first, zip(runs, pool.map(work, runs), strict=True)):
             progress.console.print(f"{run.arm}, seed {run.seed}: {'there' if not seconds else f'{seconds / 60:.1f} min'}")
             progress.advance(bar)
     arms = {arm: [read_means(run) for run in runs if run.arm == arm] for arm in arguments.arms}
