@@ -5,9 +5,10 @@ zero-shot transfer of intents.
 
 For each seed an encoder is trained by masked language modelling alone, and every arm goes on from it, with the same steps,
 tokens and rates (`configs/pretrain/infoxlm_small.yaml`), and other objectives on the parallel text; `untrained` trains
-nothing. The data folder holds `train`, `val`, `test` and `tokenizer.model`, as docs/text.md writes them. Runs that are there are kept; the rest run a few at a time. Writes `results.md` and `results.png`: means over
-languages, both directions, on validation and test sentences, with the spread over seeds; and, where `--intents` is given,
-accuracy after `configs/transfer/intents.yaml` (English training texts alone) on English and on the other languages' test texts.
+nothing. The data folder holds `train`, `val`, `test` and `tokenizer.model`, as docs/text.md writes them. Runs that are there
+are kept; the rest run a few at a time. Writes `results.md` and `results.png`: means over languages, both directions, on
+validation and test sentences, with the spread over seeds; and, where `--intents` is given, accuracy after
+`configs/transfer/intents.yaml` (English training texts alone) on English and on the other languages' test texts.
 """
 
 import argparse
