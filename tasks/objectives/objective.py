@@ -7,7 +7,7 @@ an exact global denominator. Then each micro-batch is read and scored. Objective
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from jaxtyping import Float, Int, Shaped
 from torch import Tensor, nn
@@ -91,10 +91,15 @@ class Objective(nn.Module):
         own = self.embed(states, marked)
         return self.contrast(own, own, 0)
 
-    def tally(self, states: States, marked: Batch) -> Mapping[str, Shaped[Tensor, "2"]]:
+    def tally(self, states: Any, marked: Batch) -> Mapping[str, Shaped[Tensor, "2"]]:
         """For objectives that can be right or wrong: by the name of a figure, what was right and of how many. Both are summed
         over a validation set, language by language; their ratio is the figure (accuracy; F1 as twice the right over predicted
-        and expected)."""
+        and expected).
+
+        Args:
+            states: Whatever this objective's `read` gives.
+            marked: What was read.
+        """
         return {}
 
     def embed(self, states: States, marked: Batch) -> Embeddings:
