@@ -56,7 +56,15 @@ class _LinearCrossEntropy(torch.autograd.Function):
         dtype = torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else table.dtype
         with torch.autocast(kind, enabled=False):
             layer = _Layer(table, bias, block, dtype)
-            buffer = rows.new_empty(min(chunk, len(rows)) * len(table), dtype=layer.wide)
+            # Scores that are few enough lie at the end of the memory that the table's gradient fills from its beginning:
+            # each block's scores are used up before the gradient comes to where they are.
+            lent = with_gradient and in_place and table.grad is None and layer.wide == table.dtype
+            lent = lent and len(rows) <= min(chunk, table.shape[1])
+            room = layer.room(table, in_place) if lent else None
+            if lent:
+                buffer = room.view(-1)[room.numel() - len(rows) * len(table) :]
+            else:
+                buffer = rows.new_empty(min(chunk, len(rows)) * len(table), dtype=layer.wide)
             total = torch.zeros((), dtype=layer.wide, device=rows.device)
             early = None
             if with_gradient and chunk < len(rows):
@@ -70,6 +78,7 @@ class _LinearCrossEntropy(torch.autograd.Function):
         if with_gradient:
             ctx.save_for_backward(rows, table, bias, targets, buffer, share, *(early or ()))
             ctx.start, ctx.block, ctx.dtype, ctx.leaf = start, block, dtype, table if in_place else None
+            ctx.room = room
         return total
 
     @staticmethod
@@ -84,12 +93,14 @@ class _LinearCrossEntropy(torch.autograd.Function):
             grads = early
         else:
             wanted = ctx.needs_input_grad[1] and (leaf is None or leaf.grad is None)
-            grads = layer.gradients(rows, layer.room(table, leaf is not None) if wanted else None)
+            room = ctx.room if ctx.room is not None or not wanted else layer.room(table, leaf is not None)
+            grads = layer.gradients(rows, room if wanted else None)
         if leaf is not None and leaf.grad is not None:  # add to what is there
             if early:
                 leaf.grad += grads[1]
             grads[1], first = leaf.grad, False
-        layer.differentiate(rows[last].to(ctx.dtype), targets[last, None], buffer, share, grads, last, first, scale=grad)
+        part, right = rows[last].to(ctx.dtype), targets[last, None]
+        layer.differentiate(part, right, buffer, share, grads, last, first, scale=grad, lent=ctx.room is not None)
         if leaf is not None:
             leaf.grad, grads[1] = grads[1], None
         leaves = (rows, table, bias)
@@ -150,17 +161,19 @@ class _Layer:
         total = (torch.cat(mass, dim=1) * factor).sum(dim=1, keepdim=True)
         return total.log() + top - target, factor / total
 
-    def differentiate(self, part, right, buffer, share, grads, into, first, scale=None):
+    def differentiate(self, part, right, buffer, share, grads, into, first, scale=None, lent=False):
         """Add the gradients of some rows, times `scale`; the table's is written over where it is the `first`.
 
         Args:
             buffer: As `score` left it; used up.
             into: Which rows of the gradient these are.
+            lent: Whether the buffer may lie in the table's gradient.
         """
         grad_rows, grad_table, grad_bias = grads
         narrow = part if scale is None else (part * scale).to(self.dtype)
         mine = torch.zeros(part.shape, dtype=self.wide, device=part.device)
         for number, (block, odds, place, here) in enumerate(self._walk(buffer, len(part), right)):
+            odds = odds.clone() if lent else odds
             odds.mul_(share[:, number : number + 1]).scatter_add_(1, place, -here.to(odds.dtype))
             slopes = odds.to(self.dtype)
             _add_product(mine, slopes, self.table[block], first=False)

@@ -132,3 +132,32 @@ def test_a_step_that_does_not_use_the_table_leaves_it_without_gradient():
         drop_gradients(optimizer)
         look_up(model.table.weight, ids).sum().backward()
     torch.testing.assert_close(model.table.weight.grad.sum(), torch.tensor(float(ids.numel() * WIDTH)))
+
+
+@pytest.mark.parametrize("shape", [(2, 4), (1, 3), (1, 1)], ids=["as many rows as the table is wide", "few", "one"])
+def test_scores_that_lie_in_the_gradient_s_memory_are_used_up_before_it_comes_there(shape):
+    """Alone, after another backward pass has left a gradient, and as one of two losses that are walked together."""
+    generator = torch.Generator().manual_seed(2)
+    batches = [tuple(torch.randint(WORDS, shape, generator=generator) for _ in range(2)) for _ in range(3)]
+    for together in (False, True):
+        model = Model()
+        with in_place_table_gradients():
+            (model.loss(*batches[0], WORDS * 100) * 0.3).backward()
+            losses = [model.loss(*batch, WORDS * 100) * 0.3 for batch in batches[1:]]
+            for loss in [sum(losses)] if together else losses:
+                loss.backward()
+        torch.testing.assert_close(model.gradients(), expected(model, batches, 0.3))
+    model = Model()
+    with in_place_table_gradients():
+        sum(model.loss(*batch, WORDS * 100) * 0.3 for batch in batches).backward()
+    torch.testing.assert_close(model.gradients(), expected(model, batches, 0.3))
+
+
+def test_few_rows_need_no_memory_for_their_scores(monkeypatch):
+    model, kept = Model(), []
+    monkeypatch.setattr(torch.Tensor, "new_empty", lambda *_, **__: kept.append(1))
+    with in_place_table_gradients():
+        loss = model.loss(*(part[:, :4] for part in parts(1)[0]), WORDS * 100)
+    loss.backward()
+    assert not kept
+    assert model.table.weight.grad is not None
