@@ -24,42 +24,10 @@ from pathlib import Path
 from statistics import mean, stdev
 from typing import NamedTuple
 
+from cross_lingual_arms import ARMS, FURTHER, NO_PAIRS
 from rich.progress import Progress
 
 CONFIGURATION = "configs/pretrain/infoxlm_small.yaml"
-OBJECTIVES = "interlingua.tasks.objectives"
-NO_PAIRS = [
-    *("--model.objectives.tlm", "null", "--model.objectives.xlco", "null"),
-    *("--model.passes.parallel", "null", "--data.sources.parallel", "null"),
-    *("--data.sources.monolingual.batch_tokens", "4096", "--data.sources.monolingual.micro_batch_tokens", "4096"),
-]
-
-
-def instead(**added: tuple[str, Mapping[str, object]]) -> list[str]:
-    """Arguments that put objectives in the place of the contrast, each in a reading of its own."""
-    arguments = ["--model.objectives.xlco", "null", "--model.passes.parallel", json.dumps([["tlm"], *([one] for one in added)])]
-    for one, (path, options) in added.items():
-        node = {"class_path": f"{OBJECTIVES}.{path}", "init_args": dict(options)}
-        arguments += [f"--model.objectives.{one}", json.dumps(node)]
-    return arguments
-
-
-ARMS: dict[str, list[str]] = {
-    "untrained": [*NO_PAIRS, "--model.optimization.learning_rate", "1e-9"],
-    "MLM": NO_PAIRS,
-    "MLM + TLM": instead(),
-    "MLM + TLM + XlCo": [],
-    "MLM + TLM + HICTL": instead(
-        sctl=("interpolated_contrast.InterpolatedContrast", {"temperature": 0.07, "pooling": "mean"}),
-        wctl=("word_contrast.WordContrast", {"pair": "infoxlm", "others": 256, "temperature": 0.1}),
-    ),
-    "MLM + TLM + CAMLM": instead(
-        camlm=(
-            "cross_attention_language.CrossAttentionLanguage",
-            {"pair": "infoxlm", "orders": "drawn", "scheme": "word", "rate": 0.4},
-        ),
-    ),
-}
 SPLITS = ("val", "test")
 DIRECTIONS = {"to": "sentence_retrieval_to_en", "from": "sentence_retrieval_from_en"}
 NOT_LATIN = ("ru",)
@@ -97,10 +65,11 @@ def commands(run: Run, data: Path, steps: int) -> Iterator[list[str]]:
     """The commands of a run."""
     root, steps = str(run.folder), 1 if run.arm == "untrained" else steps
     shards = str(data / "train")
-    fit = ["fit", "--config", CONFIGURATION, *ARMS.get(run.arm, NO_PAIRS), "--data.tokenizer", str(data / "tokenizer.model")]
+    arm = [part.replace("DATA", str(data)) for part in {**ARMS, **FURTHER}.get(run.arm, NO_PAIRS)]
+    fit = ["fit", "--config", CONFIGURATION, *arm, "--data.tokenizer", str(data / "tokenizer.model")]
     fit += ["--data.sources.monolingual.shards", shards]
     fit += ["--trainer.max_steps", str(steps), "--trainer.val_check_interval", str(steps)]
-    if "--data.sources.parallel" not in fit:
+    if not any(part.startswith("--data.sources.parallel") for part in arm):
         fit += ["--data.sources.parallel.shards", shards]
     if run.start is not None and run.arm != "untrained":
         fit += ["--model.initial", f"{run.start}/checkpoints/last.ckpt"]
@@ -227,7 +196,12 @@ def main() -> None:
     )
     parser.add_argument("--intents", type=Path, metavar="FILE", help="intents.jsonl.gz (without it, retrieval alone)")
     parser.add_argument(
-        "--arms", nargs="+", default=list(ARMS), choices=ARMS, metavar="ARM", help=f"of {', '.join(ARMS)} (all)"
+        "--arms",
+        nargs="+",
+        default=list(ARMS),
+        choices=[*ARMS, *FURTHER],
+        metavar="ARM",
+        help=f"{', '.join(ARMS)} (these where not given), {', '.join(FURTHER)}",
     )
     parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2], metavar="SEED", help="(0 1 2)")
     parser.add_argument("--steps", type=int, default=1200, help="optimiser steps of a start, and of an arm (%(default)s)")
