@@ -59,14 +59,9 @@ FURTHER: dict[str, list[str]] = {
         *("--data.sources.parallel.shards", "DATA/aligned"),
     ],
     "MLM + documents": [
-        *(
-            *MLM_ALONE,
-            "--model.passes",
-            json.dumps({"monolingual": [["mlm"]], "documents": [["mlm"]]}),
-            "--data.sources.parallel",
-            "null",
-        ),
-        *("--data.max_tokens", "120", "--data.sources.documents", json.dumps(DOCUMENTS)),
+        *(*MLM_ALONE, "--model.passes.parallel", "null", "--data.sources.parallel", "null"),
+        *("--model.passes.documents", json.dumps([["mlm"]]), "--data.sources.documents", json.dumps(DOCUMENTS)),
+        *("--data.max_tokens", "120"),
     ],
 }
 """Arms that are run where `--arms` names them. DATA stands for the data folder, in which docs/text.md writes `aligned` and
