@@ -1,6 +1,7 @@
 """A configuration against the classes it names: wrong keys, values and classes are refused before anything is built."""
 
 import inspect
+import re
 from collections.abc import Callable, Iterator
 from copy import deepcopy
 from dataclasses import MISSING, fields, is_dataclass
@@ -11,6 +12,7 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from jsonargparse import ArgumentError, ArgumentParser
 
+from .annotations import describe
 from .configuration import ConfigurationError, suggest
 
 REPLACED = {
@@ -107,11 +109,18 @@ def _check_value(address: str, called: Callable, name: str, value: Any, valid: l
     try:
         parser.parse_object({name: deepcopy(value)})
     except ArgumentError as error:
-        parameter = inspect.signature(called).parameters.get(name)
-        if parameter is None or any(True for _ in _classes(address, value)):
-            raise ConfigurationError(f"{address}: {_reason(error)}") from None
+        parameter, reason, nodes = (
+            inspect.signature(called).parameters.get(name),
+            _reason(error),
+            dict(_classes(address, value)),
+        )
+        stranger = [place for place, node in nodes.items() if reason.startswith(f"found {node['class_path']}, expected ")]
+        if stranger and _PROTOCOL in str(error) and parameter is not None:
+            reason = f"found {nodes[stranger[0]]['class_path']}, expected {describe(parameter.annotation)}"
+        if parameter is None or nodes:
+            raise ConfigurationError(f"{next(iter(stranger), address)}: {reason}") from None
         place, annotation, part = blame(address, parameter.annotation, value)
-        raise ConfigurationError(f"{place}: found {part!r}, expected {_readable(annotation)}") from None
+        raise ConfigurationError(f"{place}: found {part!r}, expected {describe(annotation)}") from None
 
 
 def blame(address: str, annotation: Any, value: Any) -> tuple[str, Any, Any]:
@@ -153,13 +162,9 @@ def _fits(annotation: Any, value: Any) -> bool:
     return True
 
 
-def _readable(annotation: Any) -> str:
-    if isinstance(annotation, str):
-        return annotation
-    fields = getattr(annotation, "__dataclass_fields__", None)
-    kind = inspect.formatannotation(annotation).replace("typing.", "")
-    return f"{kind} ({', '.join(fields)})" if fields else kind
-
+_PROTOCOL = "does not implement protocol"
+_STRANGER = re.compile(rf"Import path (\S+) (?:does not correspond to a subclass of|{_PROTOCOL}) ([\w.]+)")
+"""A class that exists, and is of another kind."""
 
 _SCAFFOLDING = ("Parser key", "Problem with", "Errors:", "Subtypes:", "Does not", "Given value", "- Expected a <class 'None")
 
@@ -172,7 +177,8 @@ def condense(error: Exception) -> str:
 
 def _reason(error: Exception) -> str:
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return next((line.removeprefix("- ") for line in lines if not line.startswith(_SCAFFOLDING)), lines[0])
+    reason = next((line.removeprefix("- ") for line in lines if not line.startswith(_SCAFFOLDING)), lines[0])
+    return _STRANGER.sub(r"found \1, expected class_path of a kind of \2", reason)
 
 
 def import_class(address: str, path: Any) -> Any:
@@ -195,8 +201,9 @@ def import_class(address: str, path: Any) -> Any:
             raise  # the module is there, and what it imports is not
         raise ConfigurationError(f"{address}: no module {error.name!r}{suggest(error.name, _siblings(error.name))}") from None
     if not hasattr(module, name):
-        classes = [key for key, value in vars(module).items() if inspect.isclass(value)]
-        raise ConfigurationError(f"{address}: {module_name} has no {name!r}{suggest(name, classes)}")
+        classes = {key: value.__module__ for key, value in vars(module).items() if inspect.isclass(value)}
+        own = [key for key, defined in classes.items() if defined == module_name]  # what it imports is rarely meant
+        raise ConfigurationError(f"{address}: {module_name} has no {name!r}{suggest(name, own or classes)}")
     return getattr(module, name)
 
 
