@@ -5,10 +5,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from ..sample import Caption
-from .fields import check_language, is_blank
+from .fields import check_language, excerpt, is_blank
+from .json_lines import read_objects
 from .lines import Lines
 from .records import NOTED, Record
-from .sources import read_identity, read_objects
+from .sources import read_identity
 
 ROLE = "sentence"
 _FIELDS = {"sentences", "language", "item"}
@@ -48,12 +49,12 @@ def _read_lines(file: Path, language: str) -> Iterator[tuple[list[str], str, Non
 
 
 def _read_objects(file: Path, language: str, skipped: Counter[str]) -> Iterator[tuple[list[str], str, str | int | None]]:
-    for where, record in read_objects(file, skipped):
+    for where, record in read_objects(file, skipped, "an object with `sentences`"):
         sentences, code = record.get("sentences"), record.get("language", language)
         if not (isinstance(sentences, list) and all(isinstance(text, str) for text in sentences)):
             found = ", ".join(record) or "none"
             raise ValueError(f"{where}: expected `sentences`, a list of texts in order; found the fields {found}")
         if not isinstance(code, str):
-            raise ValueError(f"{where}, field language: found {code!r}, expected a text")
+            raise ValueError(f"{where}, field language: found {excerpt(code)}, expected a text")
         skipped.update(f"field {name}, not read" for name in record if name not in _FIELDS)
         yield sentences, check_language(code, f"{where}, field language"), read_identity(record, where)

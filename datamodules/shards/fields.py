@@ -35,7 +35,7 @@ def check_language(code: str, where: str) -> str:
 
 def _require_text(where: str, value: Any) -> None:
     if not isinstance(value, str):
-        raise ValueError(f"field map: {where} must be a text, found {value!r}; put words such as no, on or 5 in quotes")
+        raise ValueError(f"field map: {where} must be a text, found {excerpt(value)}; put words such as no, on or 5 in quotes")
 
 
 def require_characters(text: str, where: str) -> str:
@@ -156,7 +156,7 @@ def parse_json(content: bytes, member: str) -> Mapping[str, Any]:
     except (ValueError, RecursionError) as error:
         raise BadSampleError("broken json", f"member {member}: {error}") from None
     if not isinstance(record, dict):
-        raise BadSampleError("broken json", f"member {member}: expected an object, found {type(record).__name__}")
+        raise BadSampleError("broken json", f"member {member}: expected an object, found {name_kind(record)}")
     return record
 
 
@@ -239,3 +239,11 @@ def _broken(found: Any, source: TextField) -> BadSampleError:
 def excerpt(found: Any) -> str:
     """The beginning of what was found, for messages."""
     return json.dumps(found)[:80]
+
+
+def name_kind(value: Any) -> str:
+    """What a JSON value is called."""
+    if value is None or isinstance(value, bool):
+        return excerpt(value)
+    kinds = {str: "a text", list: "a list", dict: "an object"}
+    return next((name for kind, name in kinds.items() if isinstance(value, kind)), "a number")

@@ -6,9 +6,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..sample import Caption
+from .fields import check_language, excerpt
 from .records import NOTED, Record
 
 Key = tuple[str, ...]
+_TEXTS = ("src", "tgt", "caption", "captions", "text", "texts")
 
 
 @dataclass(frozen=True)
@@ -24,7 +26,7 @@ class LineChoice:
         parallel: Whether the two languages of each line stay together, in one sample a document and pair of languages.
 
     Raises:
-        ValueError: `parallel` without `documents`.
+        ValueError: They do not go together, or a code is none.
     """
 
     languages: Collection[str] = ()
@@ -36,6 +38,20 @@ class LineChoice:
     def __post_init__(self):
         if self.parallel and not self.documents:
             raise ValueError("--parallel keeps two languages of a document together; give --documents FIELD, too")
+        for code in self.languages:
+            check_language(code, "--languages")
+        if self.parallel and len({*self.languages}) == 1:
+            raise ValueError(
+                f"--languages: found {', '.join(self.languages)} alone, but --parallel keeps two languages together; name "
+                "both, or leave --parallel out"
+            )
+        for option, names in (("--group", self.group), ("--where", self.conditions)) if self.documents else ():
+            own = [name for name in names if name in (self.documents, *_TEXTS)]
+            if own:
+                raise ValueError(
+                    f"{option}: found {own[0]}, which differs from line to line of a document, so that each would be a "
+                    f"document of its own; leave {own[0]} out, as --documents {self.documents} puts lines together itself"
+                )
 
     def takes(self, line: Mapping[str, Any], where: str) -> bool:
         """Whether a line meets all conditions."""
@@ -57,7 +73,7 @@ def read_values(line: Mapping[str, Any], names: Iterable[str], where: str) -> Ke
         if name not in line:
             raise ValueError(f"{where}: there is no field {name!r}, found {', '.join(line)}; every line needs what is named")
         if isinstance(line[name], bool) or not isinstance(line[name], str | int):
-            raise ValueError(f"{where}, field {name}: found {line[name]!r}, expected a text or a whole number to compare")
+            raise ValueError(f"{where}, field {name}: found {excerpt(line[name])}, expected a text or a whole number")
     return tuple(str(line[name]) for name in names)
 
 
@@ -105,13 +121,17 @@ def join_documents(lines: Iterable[tuple[Key, int, Record]], skipped: Counter[st
 
     Args:
         lines: Key of its document, place in it, and record of each line.
-        skipped: Counts texts that stand where another one of their language stands.
+        skipped: Counts texts that stand where another one of their language stands, and documents of one text.
+
+    Raises:
+        ValueError: See `_check_lengths`.
     """
     documents: dict[tuple[Key, str], dict[int, Caption]] = {}
     for key, place, record in lines:
         for text in record.texts:
             first = documents.setdefault((key, text.language), {}).setdefault(place, text)
             skipped["text at a place of a document that has another"] += first.text != text.text
+    _check_lengths(documents, skipped)
     for (key, _), texts in documents.items():
         yield Record(tuple(texts[place] for place in sorted(texts)), "/".join(key), document=True)
 
@@ -120,11 +140,16 @@ def join_parallel_documents(lines: Iterable[tuple[Key, int, Record]], skipped: C
     """One record of all texts of a document and their translations into one language; all are held until the last is read.
 
     The texts of the one language stand first, then those of the other, both in their order: as many, the n-th translates the
-    n-th. Order and items are as of `join_documents`.
+    n-th. Lines with the two languages the other way round belong to the same document; the languages stand as in its first
+    line. Order and items are as of `join_documents`.
 
     Args:
         lines: Key of its document, place in it, and record of each line, which has a text and its translation.
-        skipped: Counts lines in one language, and those that stand where another one of their languages stands.
+        skipped: Counts lines in one language, those that were turned round, those that stand where another one of their
+            languages stands, and documents of one text.
+
+    Raises:
+        ValueError: See `_check_lengths`.
     """
     documents: dict[tuple[Key, str, str], dict[int, tuple[Caption, ...]]] = {}
     for key, place, record in lines:
@@ -132,11 +157,34 @@ def join_parallel_documents(lines: Iterable[tuple[Key, int, Record]], skipped: C
         if text.language == translation.language:
             skipped["pair in one language"] += 1
             continue
-        first = documents.setdefault((key, text.language, translation.language), {}).setdefault(place, record.texts)
-        skipped["pair at a place of a document that has another"] += first != record.texts
+        pair = record.texts
+        if turned := (key, translation.language, text.language) in documents:
+            pair = pair[::-1]
+        skipped[f"{NOTED}pair whose languages were turned round, as in the first line of its document"] += turned
+        first = documents.setdefault((key, pair[0].language, pair[1].language), {}).setdefault(place, pair)
+        skipped["pair at a place of a document that has another"] += first != pair
+    _check_lengths(documents, skipped)
     for (key, _, _), pairs in documents.items():
         sides = zip(*(pairs[place] for place in sorted(pairs)), strict=True)
         yield Record(tuple(text for side in sides for text in side), "/".join(key), document=True)
+
+
+def _check_lengths(documents: Mapping[tuple, Mapping[int, Any]], skipped: Counter[str]) -> None:
+    """
+    Args:
+        documents: What stands at each place, by key and languages.
+        skipped: Counts documents of one text.
+
+    Raises:
+        ValueError: All are of one text, and would not be if `group` were left out.
+    """
+    alone = sum(len(places) == 1 for places in documents.values())
+    skipped[f"{NOTED}document of one sentence"] += alone
+    if documents and alone == len(documents) > len({(key[-1], *languages) for key, *languages in documents}):
+        raise ValueError(
+            f"--group: each of the {alone} documents has one sentence, since lines of one document differ in the fields of "
+            "--group; leave those out, as --documents puts lines together itself"
+        )
 
 
 def join(lines: Iterable[tuple[Key, Record]], skipped: Counter[str]) -> Iterator[Record]:

@@ -9,7 +9,6 @@ cannot be meant raises ValueError with the file, the line, the column, and the f
 import csv
 import json
 import os
-import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Set
 from contextlib import contextmanager
@@ -17,14 +16,14 @@ from pathlib import Path
 from typing import Any
 
 from ..sample import BadSampleError, Caption
-from .fields import PICTURES, FieldMap, TextField, check_language, is_blank, read_texts, require_characters
+from .fields import PICTURES, FieldMap, TextField, check_language, excerpt, is_blank, read_texts
 from .joining import Key, LineChoice, join, join_documents, join_parallel_documents, read_place, read_values
+from .json_lines import read_objects
 from .lines import Lines
-from .records import Record
+from .records import NOTED, Record
 
 _CSV_COLUMNS = ("image", "caption", "language", "role", "item")
 _CONTENTS = ("caption", "captions", "text", "texts")
-_HALF = re.compile(r"\\u[dD][89a-fA-F]")  # half of a pair, if not its other half stands beside it
 _FIELDS = {*_CONTENTS, "image", "item", "language", "role", "src", "tgt", "src_lang", "tgt_lang"}
 
 
@@ -116,7 +115,7 @@ def read_jsonl(
         file: JSON lines, UTF-8.
         language: Language code of texts that do not say theirs.
         pictures: Folder that paths start from; None for the folder of the file.
-        skipped: Counts blank captions, lines without any, fields that nothing reads, and what is left out.
+        skipped: Counts blank texts, lines without any, fields that nothing reads, and what is left out.
         choice: Which lines are read, and which of them together make one sample.
     """
     lines = _read_jsonl(file, language, pictures, skipped, choice)
@@ -131,22 +130,26 @@ def _read_jsonl(
 ) -> Iterator[tuple[Key, int, Record]]:
     """Key of a line's group or document, its place in a document, and what it holds."""
     known = _FIELDS.union(choice.conditions, choice.group, [choice.documents])
-    for where, record in read_objects(file, skipped):
+    unseen = set(choice.languages)
+    for where, record in read_objects(file, skipped, "an object with a caption"):
         if not choice.takes(record, where):
             skipped["line that --where leaves out"] += 1
             continue
         found = _read_line(record, language, where)
+        sides = [side for side in ("src", "tgt") if side in record]
         if choice.parallel and not {"src", "tgt"} <= record.keys():
             raise ValueError(f"{where}: found {', '.join(record)}, but --parallel reads the texts of src and tgt")
         texts = [text for text in found if not choice.languages or text.language in choice.languages]
         for caption in texts:
             check_language(caption.language, f"{where}, language of {caption.text[:30]!r}")
+            unseen.discard(caption.language)
         captions = tuple(caption for caption in texts if not is_blank(caption.text))
         skipped.update(_unread(record, known))
         skipped["text in a language that --languages leaves out"] += len(found) - len(texts)
-        skipped["blank caption"] += len(texts) - len(captions)
-        pair = "src" in record and (choice.parallel or not choice.documents)
-        skipped["pair that lacks a text"] += pair and len(captions) < 2
+        skipped[f"blank {' or '.join(sides) or 'caption'}"] += len(texts) - len(captions)
+        skipped[f"{NOTED}line without {'tgt' if 'src' in sides else 'src'}"] += len(sides) == 1
+        pair = sides and (choice.parallel or not choice.documents)
+        skipped["pair that lacks a text"] += bool(pair) and len(captions) < 2
         if not captions or (pair and len(captions) < 2):
             continue
         image = _find_picture(record.get("image"), pictures or file.parent, f"{where}, field image")
@@ -157,6 +160,7 @@ def _read_jsonl(
             if image:
                 raise ValueError(f"{where}: found a picture, but documents have none; leave --documents out, or the pictures")
         yield key, place, Record(captions, read_identity(record, where), image)
+    skipped.update(f"{NOTED}language of --languages that no text is in: {code}" for code in sorted(unseen))
 
 
 def _decode_name(path: Path) -> str:
@@ -205,42 +209,17 @@ def _csv_faults(lines: Lines) -> Iterator[None]:
         ) from None
 
 
-def read_objects(file: Path, skipped: Counter[str]) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """The object of each line that is not blank, and where it stands, for messages."""
-    with Lines(file) as lines:
-        for number, line in enumerate(lines, 1):
-            if line.strip():
-                where = f"{file}, line {number}"
-                yield where, _parse_line(line, where)
-            else:
-                skipped["blank line"] += 1
-
-
-def _parse_line(line: str, where: str) -> Mapping[str, Any]:
-    """The object of a line.
-
-    Raises:
-        ValueError: It is not JSON, not an object, or holds half of a surrogate pair.
-    """
-    try:
-        record = json.loads(line)
-    except (ValueError, RecursionError) as error:
-        raise ValueError(f"{where}: not JSON ({error}); expected one object a line") from None
-    if not isinstance(record, dict):
-        raise ValueError(f"{where}: found {type(record).__name__}, expected an object with a caption")
-    if _HALF.search(line):
-        require_characters(json.dumps(record, ensure_ascii=False), where)
-    return record
-
-
 def _read_line(record: Mapping[str, Any], language: str, where: str) -> list[Caption]:
     """All texts of a JSON line, blank ones too."""
     for name in ("src", "tgt", "src_lang", "tgt_lang", "language", "role"):
         if not isinstance(record.get(name, ""), str):
-            raise ValueError(f"{where}, field {name}: found {record[name]!r}, expected a text")
+            raise ValueError(f"{where}, field {name}: found {excerpt(record[name])}, expected a text")
     code, role = record.get("language", language), record.get("role", "caption")
     if "src" in record or "tgt" in record:
-        texts = [Caption(record.get(f"{side}_lang", ""), record.get(side, "").strip(), "sentence") for side in ("src", "tgt")]
+        sides = [side for side in ("src", "tgt") if side in record]
+        if missing := [f"{side}_lang" for side in sides if f"{side}_lang" not in record]:
+            raise ValueError(f"{where}: there is no field {missing[0]}, found {', '.join(record)}; expected a language")
+        texts = [Caption(record[f"{side}_lang"], record[side].strip(), "sentence") for side in sides]
     elif content := [name for name in _CONTENTS if name in record]:
         try:
             language = check_language(code, where)
@@ -282,7 +261,7 @@ def _find_picture(name: Any, folder: Path, where: str) -> Path | None:
     if name is None or name == "":
         return None
     if not isinstance(name, str) or "\0" in name or len(name) > 4000:
-        raise ValueError(f"{where}: found {str(name)[:80]!r}, expected the path of a picture")
+        raise ValueError(f"{where}: found {excerpt(name)}, expected the path of a picture")
     path = folder / name
     if path.suffix[1:].lower() not in PICTURES:
         raise ValueError(f"{where}: {name} has no known extension; expected any of {', '.join(PICTURES)}")

@@ -124,7 +124,11 @@ def test_lines_of_documents_become_a_document_a_language(tmp_path):
         ("other", [("de", "Anders")]),
     ]
     assert all(record.document for record in records)
-    assert skipped == {"text at a place of a document that has another": 1, "blank caption": 1}
+    assert skipped == {
+        "text at a place of a document that has another": 1,
+        "blank src or tgt": 1,
+        "noted: document of one sentence": 3,
+    }
     apart, _ = read(write(tmp_path / "t.jsonl", rows), documents="id", group=["split"], languages={"de"})
     assert [(record.item, len(record.texts)) for record in apart] == [("train/page", 2), ("train/other", 1)]
 
@@ -188,7 +192,8 @@ def test_translations_of_a_document_stay_beside_it(tmp_path):
     assert skipped == {
         "pair at a place of a document that has another": 1,
         "pair that lacks a text": 2,
-        "blank caption": 1,
+        "blank src or tgt": 1,
+        "noted: document of one sentence": 2,
         "text in a language that --languages leaves out": 1,
         "pair in one language": 1,
     }
@@ -216,3 +221,75 @@ def test_documents_with_translations_are_written_and_read_back(tmp_path, capsys)
         ["b 0 en", "b 1 en", "b 0", "b 1"],
     ]
     assert len(set(shards.items.tolist())) == 2
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--documents", "id", "--group", "id"], "--group: found id, which differs from line to line of a document"),
+        (["--documents", "id", "--group", "split", "src"], "--group: found src, which differs from line to line"),
+        (["--documents", "id", "--parallel", "--group", "tgt"], "--group: found tgt, which differs from line to line"),
+        (["--documents", "id", "--where", "id=page#1"], "--where: found id, which differs from line to line"),
+        (["--documents", "id", "--group", "line"], "--group: each of the 4 documents has one sentence, since lines of one"),
+        (["--documents", "id", "--parallel", "--group", "line"], "--group: each of the 2 documents has one sentence"),
+        (["--documents", "id", "--parallel", "--languages", "en"], "--languages: found en alone, but --parallel keeps two"),
+        (["--languages", "english"], "--languages: 'english' is not a language code"),
+    ],
+)
+def test_choices_that_cannot_be_meant_are_refused_before_anything_is_written(tmp_path, capsys, options, message):
+    rows = [line("page#1", "de", "Eins", "One", line=1), line("page#2", "de", "Zwei", "Two", line=2)]
+    write(tmp_path / "t.jsonl", rows)
+    assert main(["write", "jsonl", str(tmp_path / "t.jsonl"), str(tmp_path / "out"), *options]) == 2
+    assert message in capsys.readouterr().err
+    assert not list(tmp_path.glob("out/*"))
+
+
+def test_documents_of_one_sentence_each_may_be_meant(tmp_path):
+    """As no field of `group` made them so."""
+    rows = [line("a#0", "de", "Eins", "One", line=1), line("b#0", "de", "Zwei", "Two", line=2)]
+    records, skipped = read(write(tmp_path / "t.jsonl", rows), documents="id", group=["line"])
+    assert [len(record.texts) for record in records] == [1, 1, 1, 1]
+    assert skipped["noted: document of one sentence"] == 4
+
+
+def test_both_directions_of_a_pair_are_one_document(tmp_path):
+    """The languages stand as in its first line; what was turned round is counted, and so are places that disagree."""
+
+    def back(number, german, english):
+        return {"src": german, "src_lang": "de", "tgt": english, "tgt_lang": "en", "id": number}
+
+    rows = [
+        line("page#2", "de", "Mitte", "Middle"),
+        back("page#3", "Ende", "End"),
+        back("page#2", "Mitte", "Middle"),
+        line("page#0", "de", "Anfang", "Start"),
+        back("page#0", "Beginn", "Start"),
+        back("other#0", "Anders", "Else"),
+        line("other#1", "de", "Mehr", "More"),
+    ]
+    records, skipped = read(write(tmp_path / "t.jsonl", rows), documents="id", parallel=True)
+    assert [[text[:2] for text in record.texts] for record in records] == [
+        [*(("en", text) for text in ("Start", "Middle", "End")), *(("de", text) for text in ("Anfang", "Mitte", "Ende"))],
+        [("de", "Anders"), ("de", "Mehr"), ("en", "Else"), ("en", "More")],
+    ]
+    assert skipped == {
+        "noted: pair whose languages were turned round, as in the first line of its document": 4,
+        "pair at a place of a document that has another": 1,
+        "field split, not read": 3,
+    }
+
+
+def test_lines_without_a_translation_are_counted_as_what_they_are(tmp_path):
+    rows = [line("page#0", "de", "Eins", "One"), {"src": "Two", "src_lang": "en", "id": "page#1", "split": "train"}]
+    file = write(tmp_path / "t.jsonl", rows)
+    records, skipped = read(file, documents="id", conditions={"split": "train"})
+    assert [[text.text for text in record.texts] for record in records] == [["One", "Two"], ["Eins"]]
+    assert skipped == {"noted: line without tgt": 1, "noted: document of one sentence": 1}
+    records, skipped = read(file, conditions={"split": "train"}, group=["id"])
+    assert [[text.text for text in record.texts] for record in records] == [["One", "Eins"]]
+    assert skipped == {"noted: line without tgt": 1, "pair that lacks a text": 1}
+
+
+def test_a_language_that_no_text_is_in_is_told(tmp_path):
+    _, skipped = read(write(tmp_path / "t.jsonl", ROWS[:2]), languages=["en", "de", "sv"], group=["id"])
+    assert skipped["noted: language of --languages that no text is in: sv"] == 1

@@ -121,19 +121,23 @@ def test_jsonl(tmp_path):
         [("en", "dog", "sentence"), ("de", "Hund", "sentence")],
     ]
     assert (records[0].item, records[0].image, records[1].item) == (3, tmp_path / "dog.jpg", None)
-    assert skipped == Counter({"blank caption": 2, "blank line": 1, "pair that lacks a text": 1})
+    assert skipped == Counter({"blank caption": 1, "blank src or tgt": 1, "blank line": 1, "pair that lacks a text": 1})
 
 
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("{", r"t.jsonl, line 2: not JSON"),
-        ("[1]", r"line 2: found list, expected an object"),
+        ("{", r"t.jsonl, line 2: not JSON \(Expecting .* at column \d+\); expected an object with a caption on each line"),
+        ("[" * 100_000, r"t.jsonl, line 2: not JSON that can be read, as it is too deep"),
+        ("null", r"line 2: found null, expected an object"),
+        ("7", r"line 2: found a number, expected an object"),
+        ('{"caption": "a", "language": true}', r"line 2, field language: found true, expected a text"),
+        ("[1]", r"line 2: found a list, expected an object with a caption"),
         ('{"title": "a"}', r"line 2: found fields title; expected caption, captions"),
         ('{"caption": 7}', r"line 2: 'caption' of json: expected texts, found 7"),
         ('{"caption": "a", "language": "english"}', r"line 2: 'english' is not a language code"),
         ('{"captions": {"english": "a"}}', r"line 2, language of 'a': 'english' is not"),
-        ('{"src": "a", "tgt": "b", "src_lang": "en"}', r"line 2, language of 'b': '' is not a language code"),
+        ('{"src": "a", "tgt": "b", "src_lang": "en"}', r"line 2: there is no field tgt_lang, found src, tgt, src_lang"),
         ('{"src": 5, "tgt": "b", "src_lang": "en", "tgt_lang": "de"}', r"line 2, field src: found 5, expected a text"),
         ('{"caption": "a", "image": "no.png"}', r"line 2, field image: there is no picture"),
         ('{"caption": "a", "role": 5}', r"line 2, field role: found 5, expected a text"),
