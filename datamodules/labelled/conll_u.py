@@ -33,8 +33,8 @@ class ConllU:
                 warning tells.
 
         Raises:
-            ValueError: Names file and line; a line has not ten columns, words are not numbered 1, 2, 3, ..., a UPOS is
-                unknown, or the language is not told.
+            ValueError: Names file and line; a line has not ten columns, words are not numbered 1, 2, 3, ... or empty, a UPOS
+                is unknown, or the language is not told.
         """
         named = _TREEBANK.fullmatch(file.name)
         code = require_language(
@@ -67,6 +67,8 @@ def _read_words(block: list[tuple[str, list[str]]]) -> tuple[list[str], list[str
             raise ValueError(
                 f"{where}: found word number {number!r}, expected {len(words) + 1}; is a line lost, or a blank one?"
             )
+        if not form.strip():
+            raise ValueError(f"{where}, column 2: found nothing, expected a word, or _ where it is withheld")
         if tag not in UNIVERSAL and tag != _NOTHING:
             raise ValueError(f"{where}, column 4: found {tag!r}, expected a UPOS, one of {', '.join(sorted(UNIVERSAL))}")
         words.append(form)

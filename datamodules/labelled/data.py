@@ -11,6 +11,7 @@ from lightning import LightningDataModule
 from ...modalities.tokenizer import Tokenizer
 from ..dealing import Batches, check_numbers, on_cuda
 from ..faults import FaultTally
+from ..shards.lines import Lines
 from ..steps import StepNumbers, Steps, Tallied, load
 from .layout import Format, Layout
 from .reading import LabelledReader
@@ -132,6 +133,13 @@ class Labelled(LightningDataModule):
         for split in wanted.get(stage, ()):
             if split not in self.readers and self.files[split] is not None:
                 self.readers[split] = self._open(split)
+        if stage == "fit" and {"train", "validation"} <= self.readers.keys():
+            trained, watched = ({one.language for one in self.readers[split].records} for split in ("train", "validation"))
+            if trained - watched:
+                log.warning(
+                    "data.validation: nothing in %s, which is trained in: no checkpoint can be chosen by it",
+                    ", ".join(sorted(trained - watched)),
+                )
         if stage == "test":
             there = [split for split in wanted["test"] if split in self.readers]
             self.examples = {f"{self.name}/{split}": list(self.readers[split].records) for split in there}
@@ -144,7 +152,10 @@ class Labelled(LightningDataModule):
         if split == "train" and self.limit is not None:
             records = self._draw(records)
         if not records:
-            raise ValueError(f"data.{split}: no example is left by held_out {self.held_out} and limit {self.limit}")
+            raise ValueError(
+                f"data.{split}: held_out {self.held_out} leaves no example, as it parts texts by chance, and there are few; "
+                "change it, or give files of validation without it"
+            )
         reader = self._reader(self.name, records)
         try:
             self.layout.lay(records[:1], self.classes, self.tokenizer, self.max_tokens)
@@ -161,10 +172,14 @@ class Labelled(LightningDataModule):
         limits = self.limit if isinstance(self.limit, dict) else dict.fromkeys(there, self.limit)
         for language in limits:
             if language not in there:
-                raise ValueError(f"data.limit.{language}: no example in this language is trained on, only in {sorted(there)}")
+                raise ValueError(
+                    f"data.limit.{language}: no example in this language is trained on, only in {', '.join(sorted(there))}"
+                )
         drawn = draw_few(records, limits, self.bucket)
         kept = Counter(record.language for record in drawn)
-        log.info("bucket %d: %s", self.bucket, ", ".join(f"{kept[code]} of {there[code]} in {code}" for code in sorted(limits)))
+        level = logging.WARNING if any(kept[code] < most for code, most in limits.items()) else logging.INFO
+        found = ", ".join(f"{kept[code]} of {there[code]} in {code}, limit {limits[code]}" for code in sorted(limits))
+        log.log(level, "bucket %d: %s", self.bucket, found)
         return drawn
 
     def train_dataloader(self) -> Tallied:
@@ -244,8 +259,8 @@ def read_labels(labels: list[str] | str | None, layout: Layout) -> list[str]:
     """Names of classes, as configured or from their file.
 
     Raises:
-        ValueError: There are none where there should be, or there are where nothing is classified; or a name is blank or
-            stands twice.
+        ValueError: There are none where there should be, their file is no text, or there are where nothing is classified; or
+            a name is blank or stands twice.
         FileNotFoundError: There is no such file.
     """
     if not layout.classifies:
@@ -257,10 +272,11 @@ def read_labels(labels: list[str] | str | None, layout: Layout) -> list[str]:
     if isinstance(labels, str):
         if not Path(labels).is_file():
             raise FileNotFoundError(f"data.labels: there is no file {labels}; give one with a name a line, or a list of names")
-        labels = [line.strip() for line in Path(labels).read_text(encoding="utf-8").splitlines() if line.strip()]
+        with Lines(Path(labels)) as lines:
+            labels = [line.strip() for line in lines if line.strip()]
     odd = [name for name, count in Counter(labels).items() if count > 1 or not name.strip()]
     if odd or not labels:
-        raise ValueError(f"data.labels: names must be different and not blank; found {odd or 'none'}")
+        raise ValueError(f"data.labels: names must be different and not blank; found {', '.join(map(repr, odd)) or 'none'}")
     return list(labels)
 
 

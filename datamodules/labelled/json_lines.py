@@ -1,5 +1,6 @@
 """Classified sentences as JSON lines: fields as the user names them."""
 
+import json
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -60,7 +61,7 @@ class JsonLines:
                 if is_blank(first) or (second is not None and is_blank(second)):
                     skips["blank sentence"] += 1
                     continue
-                yield Sentences(code, first, second, *read_values(line, [self.label], where))
+                yield Sentences(code, first, second, _read_label(line, self.label, where))
             choice.check()
             if met == {False}:
                 asked = ", ".join(f"{name}={value}" for name, value in self.conditions.items())
@@ -74,6 +75,17 @@ class JsonLines:
 
 def _read_text(line: Mapping[str, Any], name: str, where: str) -> str:
     if not isinstance(line.get(name), str):
-        found = f"found {line[name]!r}" if name in line else f"it is not there, found {', '.join(line)}"
-        raise ValueError(f"{where}, field {name}: {found}; expected a text")
+        raise ValueError(f"{where}, field {name}: {_found(line, name)}; expected a text")
     return line[name].strip()
+
+
+def _read_label(line: Mapping[str, Any], name: str, where: str) -> str:
+    if isinstance(line.get(name), bool) or not isinstance(line.get(name), str | int):
+        raise ValueError(f"{where}, field {name}: {_found(line, name)}; expected a label, a text or a whole number")
+    return str(line[name]).strip()
+
+
+def _found(line: Mapping[str, Any], name: str) -> str:
+    if name in line:
+        return f"found {json.dumps(line[name], ensure_ascii=False)[:40]}"
+    return f"it is not there, found {', '.join(line)}"

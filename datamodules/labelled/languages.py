@@ -34,7 +34,7 @@ def require_language(language: str | None, file: Path, instead: str = "") -> str
         ValueError: It is not said, or is not a language code.
     """
     if language is None:
-        raise ValueError(f"{file}: it does not say its language; give it{instead}")
+        raise ValueError(f"{file}: it does not say its language; give it, as {{en: FILE}}{instead}")
     return check_language(language, f"language of {file}")
 
 

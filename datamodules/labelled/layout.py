@@ -66,6 +66,11 @@ class Layout:
         """Names of classes in a record, as the file has them; `""` where there is none. Unknown ones are refused at start."""
         return ()
 
+    def is_labelled(self, record: Any) -> bool:
+        """Whether anything in a record can be right or wrong; where `names` tells nothing, all are taken to be."""
+        names = tuple(self.names(record))
+        return not names or any(names)
+
     def lay(self, records: Sequence[Any], classes: Mapping[str, int], tokenizer: Tokenizer, max_tokens: int) -> Laid:
         """Tokenise records, and say what is right in each row.
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..shards.fields import is_blank
+from ..shards.fields import check_language, is_blank
 from ..shards.records import NOTED
 from .examples import Sentences
 from .languages import LanguageChoice, require_language
@@ -39,7 +39,7 @@ class Xnli:
 
         Raises:
             ValueError: Names file and line; the file has no such columns, a label is none of inference, the language is not
-                told, or no line is in it.
+                told or no code of one, or no line is in it.
         """
         columns = {
             "language": ("language",),
@@ -50,7 +50,7 @@ class Xnli:
         with tell_skips(file, skipped) as skips:
             choice = LanguageChoice(file, language)
             for where, row in read_table(file, columns, optional=("language",)):
-                code = row.get("language") or require_language(language, file)
+                code = check_language(row["language"], where) if "language" in row else require_language(language, file)
                 if not choice.takes(code):
                     continue
                 if row["label"] == _UNDECIDED:

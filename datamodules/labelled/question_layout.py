@@ -85,6 +85,10 @@ class QuestionLayout(Layout):
         self.stride, self.max_question = stride, max_question
         self._placer: PiecePlacer | None = None
 
+    def is_labelled(self, record: Question) -> bool:
+        """Whether it has an answer."""
+        return bool(record.answers)
+
     def lay(self, records: Sequence[Question], classes: Mapping[str, int], tokenizer: Tokenizer, max_tokens: int) -> Laid:
         """A row a window.
 

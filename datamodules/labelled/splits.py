@@ -41,43 +41,64 @@ def read_split(
         FileNotFoundError: A file is not there.
     """
     by_language: Mapping[str | None, str | list[str]] = files if isinstance(files, dict) else {None: files}
-    records, unknown = [], Counter[str]()
+    records: list[Any] = []
+    bare, unknown = Counter[str](), Counter[str]()
     for language, paths in by_language.items():
+        option = f"data.{split}" if language is None else f"data.{split}.{language}"
         if language is not None and language not in languages:
-            raise ValueError(f"data.{split}.{language}: the tokenizer does not know this language; it knows {_list(languages)}")
-        for path in [paths] if isinstance(paths, str) else paths:
-            for record in _read(split, Path(path), language, format, layout, classes):
-                if record.language in languages:
-                    records.append(record)
-                else:
-                    unknown[record.language] += 1
+            raise ValueError(f"{option}: the tokenizer does not know this language; it knows {_list(languages)}")
+        for path in _paths(option, paths):
+            found = list(_read(option, Path(path), language, format, layout, classes))
+            if not found:
+                raise ValueError(f"{option}: no example is left of {path}; leave the file out, or copy it anew")
+            records += [record for record in found if record.language in languages]
+            unknown.update(record.language for record in found if record.language not in languages)
+    bare.update(record.language for record in records if not layout.is_labelled(record))
     left_out = (
         f"{unknown.total()} left out, in languages that the tokenizer does not know ({_list(unknown)})" if unknown else ""
     )
     if not records:
-        raise ValueError(f"data.{split}: no example is left to read; {left_out or f'is there any in {files}?'}")
-    log.info("%s: %d examples (%s)%s", split, len(records), _count(records), f"; {left_out}" if left_out else "")
+        raise ValueError(f"data.{split}: no example is left to read; {left_out or 'it names no file: give {en: FILE}'}")
+    if split == "train" and bare.total() == len(records):
+        raise ValueError(f"data.train: not one of {len(records)} examples has a label, so nothing can be learnt; copy it anew")
+    if bare:
+        left_out += f"{'; ' * bool(left_out)}{bare.total()} without a label, which are not scored ({_tell(bare)})"
+    level = logging.WARNING if left_out else logging.INFO
+    counts = _tell(Counter(one.language for one in records))
+    log.log(level, "%s: %d examples (%s)%s", split, len(records), counts, f"; {left_out}" * bool(left_out))
     return records
 
 
+def _paths(option: str, paths: Any) -> list[str]:
+    """Files that an option names, of which there must be some."""
+    if not paths:
+        raise ValueError(f"{option}: it names no file; give one, or leave the option out")
+    return [paths] if isinstance(paths, str) else paths
+
+
 def _read(
-    split: str, file: Path, language: str | None, format: Format, layout: Layout, classes: Collection[str]
+    option: str, file: Path, language: str | None, format: Format, layout: Layout, classes: Collection[str]
 ) -> Iterator[Any]:
+    """Records of a file; what is wrong with it is told with the option that names it."""
     if not file.is_file():
-        raise FileNotFoundError(f"data.{split}: there is no file {file}")
-    for record in format.read(file, language):
-        if not isinstance(record, layout.kind):
-            raise ValueError(
-                f"data.layout: {type(layout).__name__} is for {layout.kind.__name__}, but {type(format).__name__} reads "
-                f"{type(record).__name__} from {file}; change the one or the other"
-            )
-        for name in layout.names(record) if layout.classifies else ():
-            if name not in classes:
+        there = "a folder" if file.is_dir() else "no file"
+        raise FileNotFoundError(f"{option}: there is {there} {file}{'; give the files in it' * file.is_dir()}")
+    try:
+        for number, record in enumerate(format.read(file, language), 1):
+            if not isinstance(record, layout.kind):
                 raise ValueError(
-                    f"{file}: found the label {name!r}, but data.labels are {_list(one for one in classes if one)}; add it, or "
-                    "leave such examples out of the file"
+                    f"data.layout: {type(layout).__name__} is for {layout.kind.__name__}, but {type(format).__name__} reads "
+                    f"{type(record).__name__} from {file}; change the one or the other"
                 )
-        yield record
+            for name in layout.names(record) if layout.classifies else ():
+                if name not in classes:
+                    raise ValueError(
+                        f"{file}: found the label {name!r} in example {number}, but data.labels are "
+                        f"{_list(one for one in classes if one)}; add it, or leave such examples out of the file"
+                    )
+            yield record
+    except ValueError as error:
+        raise ValueError(str(error) if str(error).startswith("data.") else f"{option}: {error}") from None
 
 
 def hold_out(records: Sequence[Any], share: float, held: bool) -> list[Any]:
@@ -133,8 +154,8 @@ def _take_turns(drawn: list[tuple[int, int]], records: Sequence[Any]) -> list[in
     return [place for _, _, place in sorted(order)]
 
 
-def _count(records: Sequence[Any]) -> str:
-    return ", ".join(f"{language} {count}" for language, count in sorted(Counter(one.language for one in records).items()))
+def _tell(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{language} {count}" for language, count in sorted(counts.items()))
 
 
 def _list(names) -> str:

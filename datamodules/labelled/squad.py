@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ..shards.fields import check_language, is_blank
+from ..shards.fields import check_language, is_blank, require_characters
 from ..shards.lines import Lines
 from ..shards.records import NOTED
 from .examples import Question
@@ -57,6 +57,8 @@ class Squad:
                 code = self._read_language(str(key), where) if self.language_in_id else str(language)
                 if not choice.takes(code):
                     continue
+                for text in (question, context):
+                    require_characters(text, where)
                 if is_blank(question) or is_blank(context):
                     skips["question or context that is blank"] += 1
                     continue
@@ -122,6 +124,6 @@ def _get(entry: Any, name: str, kind: type | tuple[type, ...], where: str) -> An
     value = entry.get(name) if isinstance(entry, dict) else None
     if not isinstance(value, kind) or isinstance(value, bool):
         expected = {list: "a list", str: "a text", int: "a whole number"}.get(kind, "a text or a number")
-        found = f"{value!r:.40}" if isinstance(entry, dict) and name in entry else "nothing"
+        found = f"{json.dumps(value, ensure_ascii=False)[:40]}" if isinstance(entry, dict) and name in entry else "nothing"
         raise ValueError(f"{where}, field {name}: found {found}, expected {expected}, as SQuAD 1.1 has it")
     return value

@@ -11,22 +11,20 @@ from ..shards.lines import Lines
 
 def read_rows(file: Path) -> Iterator[tuple[str, list[str]]]:
     """Columns of each line that is not blank, and where it stands, for messages."""
-    with Lines(file) as lines:
-        for number, line in enumerate(lines, 1):
-            if line.strip():
-                yield f"{file}, line {number}", line.rstrip("\r\n").split("\t")
+    for where, line in _read_lines(file):
+        if line:
+            yield where, line.split("\t")
 
 
 def read_blocks(file: Path) -> Iterator[list[tuple[str, list[str]]]]:
     """The lines between blank ones: columns of each, and where it stands, for messages."""
     block: list[tuple[str, list[str]]] = []
-    with Lines(file) as lines:
-        for number, line in enumerate(lines, 1):
-            if line.strip():
-                block.append((f"{file}, line {number}", line.rstrip("\r\n").split("\t")))
-            elif block:
-                yield block
-                block = []
+    for where, line in _read_lines(file):
+        if line:
+            block.append((where, line.split("\t")))
+        elif block:
+            yield block
+            block = []
     if block:
         yield block
 
@@ -64,6 +62,20 @@ def read_table(
                 "so copy the file anew, or mend the line"
             )
         yield where, {name: row[place].strip() for name, place in places.items()}
+
+
+def _read_lines(file: Path) -> Iterator[tuple[str, str]]:
+    """Each line without its end, and where it stands; a blank one is `""`.
+
+    Raises:
+        ValueError: A line holds NUL, as what is left of a file after a crash does.
+    """
+    with Lines(file) as lines:
+        for number, line in enumerate(lines, 1):
+            where = f"{file}, line {number}"
+            if "\0" in line:
+                raise ValueError(f"{where}: found a NUL character, so the file is damaged or no text; copy it anew")
+            yield where, line.rstrip("\r\n") if line.strip() else ""
 
 
 def _list(header: Sequence[str]) -> str:

@@ -14,6 +14,7 @@ from .skips import tell_skips
 from .tables import read_blocks
 
 _TAG = re.compile(r"O|[BI]-\S+")
+_UNTABBED = re.compile(rf"\S+\s+(?:{_TAG.pattern})\s*")
 
 
 @dataclass(frozen=True)
@@ -30,7 +31,7 @@ class WikiAnn:
     iob1: bool = False
 
     def read(self, file: Path, language: str | None = None, skipped: Counter[str] | None = None) -> Iterator[Tagged]:
-        """Sentences in the order of the file; where one has words alone (XTREME hides the tags of its tests), tags are `""`.
+        """Sentences in the order of the file; where a file has words alone (XTREME hides the tags of its tests), tags are `""`.
 
         Args:
             file: Tab-separated, UTF-8, `.gz` too.
@@ -38,15 +39,25 @@ class WikiAnn:
             skipped: Counts tags that `iob1` changes; None: a warning tells.
 
         Raises:
-            ValueError: Names file and line; a line is no word with a tag, tags are not IOB2, words lack the prefix or have it
+            ValueError: Names file and line; a line is no word with a tag, or some sentences have tags and others none, tags are
+                not IOB2, words lack the prefix or have it
                 unasked, or the language is not told.
         """
         with tell_skips(file, skipped) as skips:
             choice = LanguageChoice(file, language)
+            tagged: bool | None = None
             for block in read_blocks(file):
                 code, words = self._read_words(block, language, file)
+                tags = self._read_tags(block, skips)
+                if tagged is None:
+                    tagged = any(tags)
+                if tagged != any(tags):
+                    raise ValueError(
+                        f"{block[0][0]}: found a sentence with{'out' * tagged} tags after others with{'out' * (not tagged)}; "
+                        "give each word a tag, behind a tab, or none in the whole file"
+                    )
                 if choice.takes(code):
-                    yield Tagged(code, words, self._read_tags(block, skips))
+                    yield Tagged(code, words, tags)
             choice.check()
 
     def _read_words(self, block: list[tuple[str, list[str]]], language: str | None, file: Path) -> tuple[str, tuple[str, ...]]:
@@ -71,6 +82,10 @@ class WikiAnn:
     def _read_tags(self, block: list[tuple[str, list[str]]], skipped: Counter[str]) -> tuple[str, ...]:
         """Tags of a sentence, as IOB2."""
         if all(len(row) == 1 for _, row in block):
+            if all(_UNTABBED.fullmatch(row[0]) for _, row in block):
+                raise ValueError(
+                    f"{block[0][0]}: found {block[0][1][0]!r}, a word and a tag without a tab between them; put one there"
+                )
             return ("",) * len(block)
         tags: list[str] = []
         for where, row in block:

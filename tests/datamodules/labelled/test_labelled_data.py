@@ -123,7 +123,9 @@ def test_languages_that_the_tokenizer_does_not_know_are_left_out_or_refused(data
 
 
 def test_labels_that_are_unknown_missing_or_alike_are_refused(data, files, tmp_path):
-    with pytest.raises(ValueError, match=r"en.jsonl: found the label 'name', but data.labels are close, open; add it"):
+    with pytest.raises(
+        ValueError, match=r"en.jsonl: found the label 'name' in example 3, but data.labels are close, open; add"
+    ):
         as_rank(build(data, train=files["en"], labels=["open", "close"])).setup("fit")
     with pytest.raises(ValueError, match=r"data.labels: nothing sets them"):
         build(data, train=files["en"], labels=None)
@@ -210,7 +212,7 @@ def test_an_example_may_have_several_rows(data, tmp_path):
     assert [batch.size for batch in module.val_dataloader()] == [11]
     with pytest.raises(ValueError, match=r"data.layout: SentenceLayout is for Sentences, but WikiAnn reads Tagged from"):
         as_rank(build(data, WikiAnn(), train={"en": str(file)})).setup("fit")
-    with pytest.raises(ValueError, match=r"found the label 'O', but data.labels are open"):
+    with pytest.raises(ValueError, match=r"found the label 'O' in example 1, but data.labels are open"):
         as_rank(build(data, WikiAnn(), train={"en": str(file)}, labels=["open"], layout=Words())).setup("fit")
 
 

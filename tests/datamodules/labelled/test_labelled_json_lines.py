@@ -36,11 +36,15 @@ def test_fields_by_name(tmp_path):
 @pytest.mark.parametrize(
     ("reader", "language", "match"),
     [
-        (JsonLines(), None, r"t.jsonl: it does not say its language; give it, or name the field that has it \(`language`\)"),
+        (
+            JsonLines(),
+            None,
+            r"t.jsonl: it does not say its language; give it, as {en: FILE}, or name the field that has it",
+        ),
         (JsonLines(), "no language", "language of .*t.jsonl: 'no language' is not a language code"),
         (JsonLines(language="code"), None, r"line 1, field code: it is not there, found text, label, lang, number"),
         (JsonLines(text="number"), "de", r"line 1, field number: found 7; expected a text"),
-        (JsonLines(label="class"), "de", r"line 1: there is no field 'class', found text"),
+        (JsonLines(label="class"), "de", r"line 1, field class: it is not there, found text"),
         (JsonLines(language="lang", conditions={"number": "8"}), None, r"t.jsonl: no line has number=8"),
         (JsonLines(language="lang"), "fr", r"nothing in it is in 'fr'; give a language that is \(de\)"),
     ],

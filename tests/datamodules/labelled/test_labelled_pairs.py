@@ -69,7 +69,7 @@ def test_translated_training_pairs(tmp_path):
         Sentences("sw", "Daraja ni la zamani", "Daraja ni jipya", "contradiction"),
         Sentences("sw", "Mto unapita", "Kuna mto", "entailment"),
     ]
-    with pytest.raises(ValueError, match=r"multinli.train.sw.tsv.gz: it does not say its language; give it"):
+    with pytest.raises(ValueError, match=r"multinli.train.sw.tsv.gz: it does not say its language; give it, as {en: FILE}"):
         list(Xnli().read(file))
 
 

@@ -36,7 +36,7 @@ def test_squad(tmp_path):
         Question("de", "7", "Wie ist der Fluss?", BRIDGE, ()),
     ]
     assert skipped == Counter({"question or context that is blank": 1})
-    with pytest.raises(ValueError, match=r"does not say its language; give it, or set `language_in_id`"):
+    with pytest.raises(ValueError, match=r"does not say its language; give it, as {en: FILE}, or set `language_in_id`"):
         list(Squad().read(file))
 
 
@@ -101,7 +101,7 @@ def test_languages_in_ids(tmp_path):
         (
             '{"data": [{"paragraphs": [{"context": "a", "qas": [{"id": "x", "question": "b", "answers": [{"text": "a", '
             '"answer_start": true}]}]}]}]}',
-            r"qas\[0\].answers\[0\], field answer_start: found True, expected a whole number",
+            r"qas\[0\].answers\[0\], field answer_start: found true, expected a whole number",
         ),
         (
             '{"data": [{"paragraphs": [{"context": "a", "qas": [{}]}]}]}',

@@ -41,7 +41,9 @@ def test_conll_u(tmp_path):
     ]
     assert skipped == Counter({"sentence whose words are withheld": 1, "sentence that has a word without UPOS": 1})
     assert [sentence.language for sentence in ConllU().read(file, "vi", Counter())] == ["vi", "vi"]
-    with pytest.raises(ValueError, match=r"dev.conllu: it does not say its language; give it, or name it as UD does"):
+    with pytest.raises(
+        ValueError, match=r"dev.conllu: it does not say its language; give it, as {en: FILE}, or name it as UD does"
+    ):
         list(ConllU().read(put(tmp_path / "dev.conllu", TREE)))
 
 
@@ -76,7 +78,7 @@ def test_wikiann_without_prefix(tmp_path):
     file = put(tmp_path / "dev-de.tsv.gz", NAMES.replace("de:", ""))
     reader = WikiAnn(prefixed=False)
     assert [sentence.words for sentence in reader.read(file, "de")] == [("Ada", "Lovelace", ":", "um"), ("\u200e", "Köln")]
-    with pytest.raises(ValueError, match=r"does not say its language; give it, or set `prefixed`"):
+    with pytest.raises(ValueError, match=r"does not say its language; give it, as {en: FILE}, or set `prefixed`"):
         list(reader.read(file))
     with pytest.raises(ValueError, match=r"line 1: found 'de:Ada', and de: before all words"):
         list(reader.read(put(tmp_path / "dev", NAMES), "de"))
