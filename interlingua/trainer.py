@@ -9,7 +9,7 @@ from typing import Any
 import yaml
 from jsonargparse import ArgumentError, Namespace
 from lightning.pytorch import LightningDataModule, LightningModule, Trainer
-from lightning.pytorch.callbacks import Checkpoint, ProgressBar
+from lightning.pytorch.callbacks import Checkpoint, ModelCheckpoint, ProgressBar
 from lightning.pytorch.cli import ArgsType, LightningArgumentParser, LightningCLI
 from lightning.pytorch.loggers import CSVLogger, TensorBoardLogger
 from lightning.pytorch.utilities import rank_zero_info
@@ -163,6 +163,10 @@ class Command(LightningCLI):
         callbacks = options.callbacks if isinstance(options.callbacks, list) else [options.callbacks or []]
         callbacks = [one for one in callbacks if one and (self.command == "fit" or not isinstance(one, Checkpoint))]
         last = self.last_checkpoint()
+        if last is not None:
+            for one in callbacks:
+                if isinstance(one, ModelCheckpoint) and one.dirpath is None:
+                    one.dirpath = str(last.parent.absolute())  # beside the last one; Lightning's own way is below the logs
         if self.command == "fit":
             callbacks += [LogEnds(), WatchObjectives(), ReportData(), TellSize()]
             if not options.fast_dev_run:

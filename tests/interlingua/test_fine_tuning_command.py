@@ -18,6 +18,8 @@ from interlingua.trainer import check
 CLASSIFIERS = {"xnli": (278_045_955, 392_702), "pawsx": (278_045_186, 49_401)}
 """Parameters of Hugging Face's XLMRobertaForSequenceClassification with as many labels, and examples to train on."""
 
+LABELLED = "interlingua.datamodules.labelled"
+
 pytestmark = pytest.mark.filterwarnings("ignore:Checkpoint directory .* exists and is not empty")
 
 
@@ -39,7 +41,7 @@ def test_a_recipe_has_as_many_classes_as_labels_and_keeps_its_checkpoints_where_
     (objective,) = model(found).objectives.values()
     assert objective.classes == len(set(found["data"]["init_args"]["labels"]))
     (keeper,) = found["trainer"]["callbacks"]
-    assert keeper["init_args"]["dirpath"] == f"{found['trainer']['default_root_dir']}/checkpoints"
+    assert "dirpath" not in keeper["init_args"]  # so that it is default_root_dir/checkpoints
     assert found["trainer"]["max_steps"] % found["trainer"]["val_check_interval"] == 0
     assert set(found["model"]["init_args"]["passes"]) == {"labelled"}
 
@@ -71,7 +73,6 @@ def arguments(folder, file, data, steps):
         "data.tokenizer": str(tokenizer.path),
         "data.train.en": file,
         "data.validation": file,
-        "trainer.callbacks.0.dirpath": str(folder / "checkpoints"),
         "trainer.default_root_dir": str(folder),
         "trainer.accelerator": "cpu",
         "trainer.enable_progress_bar": "false",
@@ -112,7 +113,22 @@ def test_other_classes_than_labels_and_unread_sources_are_refused_in_a_line(file
     for change, message in (
         (["--model.objectives.intent.classes", "41"], "objective intent: classes is 41, but the data have 42 labels"),
         (["--data.name", "intents"], "model.passes.labelled: data.sources has no 'labelled'|data.validation.intents: no pass"),
-        (["--data.train.en", str(Path("nowhere.jsonl"))], "data.train: there is no file nowhere.jsonl"),
+        (["--data.train.en", str(Path("nowhere.jsonl"))], "data.train.en: there is no file nowhere.jsonl"),
+        (["--data.format", f"{LABELLED}.json_lines.JsonLine"], "json_lines has no 'JsonLine'; the nearest is 'JsonLines'"),
+        (["--data.format", f"{LABELLED}.pairs.Pairs"], "pairs has no 'Pairs'; the nearest is 'XtremePairs'"),
+        (
+            ["--data.format", f"{LABELLED}.bucc.Bucc"],
+            f"data.format: found {LABELLED}.bucc.Bucc, expected class_path of a file format",
+        ),
+        (
+            ["--data.layout", f"{{class_path: {LABELLED}.pairs.Xnli}}"],
+            f"found {LABELLED}.pairs.Xnli, expected class_path of a kind of L",
+        ),
+        (["--data.labels.0", "5"], "data.labels.0: found 5, expected a text"),
+        (
+            ["--model.objectives.intent.pooling", "max"],
+            "intent.pooling: found 'max', expected mean or first|expected first or mean",
+        ),
     ):
         assert main(["fit", *given, *change]) == 2
         told = capsys.readouterr().err
