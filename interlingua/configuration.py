@@ -186,8 +186,10 @@ def read_file(path: Path) -> dict[str, Any]:
     """
     try:
         content = yaml.load(path.read_text(encoding="utf-8"), Loader)
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigurationError(f"{path}: cannot be read: {error}") from None
+    except OSError as error:
+        raise ConfigurationError(f"{path}: cannot be read: {error.strerror or error}") from None
+    except UnicodeDecodeError as error:
+        raise ConfigurationError(f"{path}: not UTF-8 at byte {error.start} ({error.reason}); expected YAML") from None
     except yaml.YAMLError as error:
         raise ConfigurationError(f"{path}: {_one_line(error)}") from None
     if content is not None and not isinstance(content, dict):
@@ -201,8 +203,12 @@ def _one_line(error: yaml.YAMLError) -> str:
     return where + (problem or " ".join(str(error).split()))
 
 
-def locate(name: str) -> Path:
+def locate(name: str, option: str = "--config") -> Path:
     """A configuration file: relative to the working folder, else among those installed with the package.
+
+    Args:
+        name: Its path.
+        option: What names it, for the message.
 
     Raises:
         ConfigurationError: There is no such file; names the nearest one that is installed.
@@ -214,7 +220,7 @@ def locate(name: str) -> Path:
     if path.as_posix() in packaged:
         print(f"interlingua: {name} is not in this folder; reading the installed {packaged[path.as_posix()]}", file=sys.stderr)
         return packaged[path.as_posix()]
-    raise ConfigurationError(f"--config {name}: no such file in {Path.cwd()}{suggest(path.as_posix(), packaged)}")
+    raise ConfigurationError(f"{option} {name}: no such file in {Path.cwd()}{suggest(path.as_posix(), packaged)}")
 
 
 def packaged_configurations() -> dict[str, Path]:

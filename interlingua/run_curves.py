@@ -9,7 +9,9 @@ from .tasks.curves import Line, Panel, Points, mean_curve, read_curves
 from .tasks.transfer_page import OTHER, SOURCE
 
 
-def gather_panels(folders: Sequence[Path], scored: Sequence[dict[str, Any]], figure: str, language: str) -> list[Panel]:
+def gather_panels(
+    folders: Sequence[Path], scored: Sequence[dict[str, Any]], figure: str, language: str, notes: list[str]
+) -> list[Panel]:
     """Training loss of each objective, and the figure on dev in the language of training and, as a mean, in the others.
 
     Args:
@@ -17,8 +19,14 @@ def gather_panels(folders: Sequence[Path], scored: Sequence[dict[str, Any]], fig
         scored: What is known of them (`run_scores.score_run`).
         figure: `OBJECTIVE/FIGURE`.
         language: Language of training.
+        notes: Where it is said, in a sentence, of which run no curves can be shown, and why.
     """
-    logs = {str(folder): read_curves(folder) for folder in folders}
+    logs = {}
+    for folder in folders:
+        try:
+            logs[str(folder)] = read_curves(folder)
+        except (ValueError, OSError) as error:
+            notes.append(f"No curves of {folder}: {error}.")
     panels = [
         Panel(
             f"Training loss, {objective}",

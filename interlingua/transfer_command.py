@@ -4,6 +4,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Any
 
 from .configuration import ConfigurationError
@@ -53,32 +54,54 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _run(options: argparse.Namespace) -> int:
-    from .run_scores import find_runs, read_override
+    from .run_checkpoints import find_runs
+
+    folders = find_runs(options.runs)
+    check_output(options.output)
+    from .run_plans import read_override
     from .trainer import told_in_a_line
 
-    folders, override = find_runs(options.runs), read_override(options.data)
+    override = read_override(options.data)
     with told_in_a_line():
         return _report(folders, override, options)
 
 
+def check_output(folder: Path) -> None:
+    """Refuse a folder that cannot be written to before there is anything to write.
+
+    Raises:
+        ConfigurationError: Names it.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with TemporaryFile(dir=folder):  # permissions alone do not tell: the disk may be read-only
+            pass
+    except FileExistsError:
+        raise ConfigurationError(f"--output {folder} is a file; expected a folder") from None
+    except OSError as error:
+        raise ConfigurationError(f"--output {folder}: cannot be written to: {error.strerror}; choose another") from None
+
+
 def _report(folders: Sequence[Path], override: dict[str, Any], options: argparse.Namespace) -> int:
     from .run_curves import gather_panels
-    from .run_scores import check_seeds, find_figure, score_run, take_figure
+    from .run_plans import check_plans, plan_run
+    from .run_scores import leave_out, score_run, take_figure
     from .tasks.results import write_results, write_summaries, write_table
     from .tasks.transfer import make_records, measure_all
     from .tasks.transfer_chart import write_chart
     from .tasks.transfer_page import write_page
 
-    scored = [score_run(folder, override) for folder in folders]
-    notes = check_seeds(scored)
-    figure = find_figure(scored, options.figure)
+    plans = [plan_run(folder, override, options.data) for folder in folders]
+    figure, notes = check_plans(plans, options.figure, options.language)
+    scored = [score_run(plan) for plan in plans]
+    notes += leave_out(scored, figure)
     name, data = figure.partition("/")[2], scored[0]["data"]
     transfers = measure_all([take_figure(one, figure) for one in scored], options.language)
     tables = [make_records(transfer, data, name) for transfer in transfers]
     write_results([record for table in tables for record in table], options.output)
     picture, page = options.output / f"transfer_{name}.png", options.output / "page.html"
     write_chart(picture, transfers[0], data, name)
-    panels = gather_panels(folders, scored, figure, options.language)
+    panels = gather_panels(folders, scored, figure, options.language, notes)
     write_page(page, transfers, data, name, panels, notes)
     print(f"\n{tables[0][0].data}, in per cent:\n\n{write_table(tables[0])}")
     print("\n".join(write_summaries(tables)))

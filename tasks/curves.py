@@ -36,15 +36,24 @@ def read_curves(folder: Path) -> dict[str, Points]:
 
     Args:
         folder: Of the run.
+
+    Raises:
+        ValueError: A log is damaged; names file and line.
     """
-    files = sorted(folder.glob("logs/version_*/metrics.csv"), key=lambda file: int(file.parent.name.partition("_")[2]))
+    numbers = {file: file.parent.name.partition("_")[2] for file in folder.glob("logs/version_*/metrics.csv")}
     columns: dict[str, dict[int, float]] = {}
-    for file in files:
+    for file in sorted((file for file, number in numbers.items() if number.isdecimal()), key=lambda file: int(numbers[file])):
         with open(file, encoding="utf-8", newline="") as rows:
-            for row in csv.DictReader(rows):
-                for name, value in row.items():
-                    if name not in ("step", "epoch") and value:
-                        columns.setdefault(name, {})[int(row["step"])] = float(value)
+            table = csv.DictReader(rows)
+            try:
+                for row in table:
+                    for name, value in row.items():
+                        if name not in ("step", "epoch") and value:
+                            columns.setdefault(name, {})[int(row["step"])] = float(value)
+            except (ValueError, KeyError, TypeError, csv.Error):
+                raise ValueError(
+                    f"{file}, line {table.line_num}: damaged; expected a step and numbers between commas"
+                ) from None
     return {name: sorted(points.items()) for name, points in columns.items()}
 
 

@@ -40,11 +40,8 @@ class TransferScoring(lightning.LightningModule):
         self.samples: dict[Place, list[Tensor]] = {}
 
     def setup(self, stage: str) -> None:
-        data = getattr(self.trainer, "datamodule", None)
         for model in self.models:
-            check_classes(dict(model.objectives.items()), data)
-            if model.tokenizer is not None:
-                check_agreement(model.encoder, model.tokenizer, data)
+            check_fit(model, getattr(self.trainer, "datamodule", None))
 
     def test_step(self, batch: Batch, index: int) -> None:
         if batch.size == 0:
@@ -55,13 +52,7 @@ class TransferScoring(lightning.LightningModule):
         place = Place(name, split, int(batch.text.language[batch.text.present][0]))
         self.samples.setdefault(place, []).append(batch.sample.cpu())
         for model, sums in zip(self.models, self.sums, strict=True):
-            found = dict(score(model, batch._replace(source=name), data, records))
-            if not found:
-                raise ValueError(
-                    f"the data's source is {name!r}, but no pass of the model reads it with an objective that can be right or "
-                    f"wrong (passes read {', '.join(sorted({one.source for one in model.plan}))}); set `data.name` to theirs"
-                )
-            for figure, tally in found.items():
+            for figure, tally in score_named(model, batch, data, records):
                 sums[place, figure] = sums.get((place, figure), 0) + tally.cpu()
 
     def scores(self, languages: Sequence[str]) -> list[dict[str, dict[str, dict[str, Score]]]]:
@@ -79,6 +70,34 @@ class TransferScoring(lightning.LightningModule):
                 own[figure] = Score(*tally.tolist(), n)
             every.append(found)
         return every
+
+
+def check_fit(model: Pretraining, data: Any) -> None:
+    """Refuse data that a model cannot be scored on: other labels, another tokenizer, longer texts.
+
+    Raises:
+        ValueError: Names what differs.
+    """
+    check_classes(dict(model.objectives.items()), data)
+    if model.tokenizer is not None:
+        check_agreement(model.encoder, model.tokenizer, data)
+
+
+def score_named(model: Pretraining, batch: Batch, data: Any, records: Sequence[Any]) -> list[tuple[str, Shaped[Tensor, "2"]]]:
+    """What a model gets right of a batch of the source `NAME/SPLIT`, by figure: see `score`.
+
+    Raises:
+        ValueError: No pass of the model reads NAME with an objective that can be right or wrong.
+    """
+    name = batch.source.rpartition("/")[0]
+    with torch.inference_mode():
+        found = list(score(model, batch._replace(source=name), data, records))
+    if not found:
+        raise ValueError(
+            f"the data's source is {name!r}, but no pass of the model reads it with an objective that can be right or wrong "
+            f"(passes read {', '.join(sorted({one.source for one in model.plan}))}); set `data.name` to theirs"
+        )
+    return found
 
 
 def score(model: Pretraining, batch: Batch, data: Any, records: Sequence[Any]) -> Iterator[tuple[str, Shaped[Tensor, "2"]]]:

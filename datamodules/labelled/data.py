@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from lightning import LightningDataModule
 
+from ...modalities.batch import Batch
 from ...modalities.tokenizer import Tokenizer
 from ..dealing import Batches, check_numbers, on_cuda
 from ..faults import FaultTally
@@ -204,9 +205,19 @@ class Labelled(LightningDataModule):
         Raises:
             ValueError: There is neither.
         """
+        self.read_first()
+        return self._once(*(self._reader(name, records) for name, records in self.examples.items()))
+
+    def read_first(self) -> tuple[str, Batch]:
+        """The first example to test on, after `setup("test")`: its source, and its rows.
+
+        Raises:
+            ValueError: There is nothing to test on.
+        """
         if not self.examples:
             raise ValueError("data.test: nothing to test on; give `test` or `validation`, files by language")
-        return self._once(*(self._reader(name, records) for name, records in self.examples.items()))
+        source, records = next(iter(self.examples.items()))
+        return source, self._reader(source, records[:1]).once()[0]().batch
 
     def _get(self, split: str) -> LabelledReader:
         if split not in self.readers:

@@ -1,7 +1,16 @@
-"""Checkpoints of others that several commands are given."""
+"""Checkpoints of others, and runs, that several commands are given."""
 
 import pytest
 import torch
+from small_transfer import train_runs
+
+
+@pytest.fixture(scope="session")
+def transfer_runs(data, tmp_path_factory):
+    """A folder with two runs of fine-tuning; see `small_transfer`. Change copies."""
+    folder = tmp_path_factory.mktemp("runs")
+    train_runs(folder, data)
+    return folder
 
 
 @pytest.fixture

@@ -200,7 +200,7 @@ TIMER = "lightning.pytorch.callbacks.Timer"
         (["--model", "interlingua.task.pretraining"], "no module 'interlingua.task'; the nearest is 'interlingua.tasks'"),
         (["--model", "Model"], "model.class_path: found 'Model', expected a full path such as package.module.Class"),
         (["--model", "small_training.Tower", "--model.width", "3"], "model: found small_training.Tower, expected class_path"),
-        (["--model.objectives.copy", "small_training.Tower", "--model.objectives.copy.width", "3"], "objectives.copy: found small_training.Tower, expected"),
+        (["--model.objectives.copy", "small_training.Tower", "--model.objectives.copy.width", "3"], "copy: found small"),
         (["--model.encoder.width", "null"], "model.encoder: small_training.Tower needs width, which nothing sets"),
         (["--model", "null"], "model: nothing sets it; give --config FILE, --model CLASS_PATH or --ckpt_path FILE"),
         (["--trainer", "3"], "trainer: found 3, expected a mapping"),

@@ -1,105 +1,29 @@
 """`interlingua transfer`: two small runs on real intents, from their checkpoints to figures over seeds."""
 
 import csv
-import gzip
 import json
 import os
+from types import SimpleNamespace
 
 import pytest
 import torch
 import yaml
-from trained import small_tokenizer
+from small_transfer import LANGUAGES, transfer
 
-from interlingua.__main__ import main
 from interlingua.checkpoints import load_model
 from interlingua.configuration import ConfigurationError
-from interlingua.run_scores import check_seeds, find_figure, sort_by_step
+from interlingua.run_checkpoints import sort_by_step
+from interlingua.run_plans import check_seeds, find_figure
 from interlingua.tasks.results import read_results
 
-LABELS = ["HassTurnOn", "HassTurnOff", "HassLightSet", "HassGetState", "HassMediaNext", "HassStartTimer"]
-LANGUAGES = ("en", "de", "ru")
 SHOWN = "intents from en, checkpoint chosen on en dev"
 ORACLE = "intents from en, each language's checkpoint chosen on its own dev (oracle, not zero-shot)"
 
 
 @pytest.fixture(scope="module")
-def runs(data, tmp_path_factory):
+def runs(transfer_runs):
     """A folder with runs `a` and `b`, of two seeds, trained on English, with a checkpoint at each of three validations."""
-    folder = tmp_path_factory.mktemp("runs")
-    with gzip.open(data / "intents.jsonl.gz", "rt", encoding="utf-8") as lines:
-        rows = [json.loads(line) for line in lines]
-    kept = [row for row in rows if row["intent"] in LABELS and row["lang"] in LANGUAGES]
-    (folder / "intents.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in kept[::2]), encoding="utf-8")
-    for number, name in enumerate("ab"):
-        (folder / f"{name}.yaml").write_text(yaml.safe_dump(configure(folder, folder / name, data, number)))
-        assert main(["fit", "--config", str(folder / f"{name}.yaml")]) == 0
-    return folder
-
-
-def configure(folder, root, data, seed):
-    def node(path, **arguments):
-        return {"class_path": f"interlingua.{path}", "init_args": arguments}
-
-    def read(split):
-        return node("datamodules.labelled.json_lines.JsonLines", label="intent", language="lang", conditions={"split": split})
-
-    tokenizer = small_tokenizer(data)
-    embeddings = node(
-        "models.embeddings.TextEmbeddings", vocabulary={"size": tokenizer.vocabulary.size}, width=32, max_tokens=32
-    )
-    transformer = node("models.transformer.Transformer", width=32, layers=1, heads=2)
-    encoder = node("models.towers.TextTower", embeddings=embeddings, transformer=transformer)
-    intent = node("tasks.objectives.sentence_classification.SentenceClassification", classes=len(LABELS), pooling="mean")
-    keep = {"dirpath": str(root / "checkpoints"), "filename": "{step}", "save_top_k": -1, "save_last": True}
-    return {
-        "seed_everything": seed,
-        "trainer": {
-            "accelerator": "cpu",
-            "max_steps": 45,
-            "val_check_interval": 15,
-            "log_every_n_steps": 2,
-            "default_root_dir": str(root),
-            "enable_progress_bar": False,
-            "callbacks": [
-                {
-                    "class_path": "lightning.pytorch.callbacks.ModelCheckpoint",
-                    "init_args": {**keep, "enable_version_counter": False},
-                }
-            ],
-        },
-        "model": node(
-            "tasks.pretraining.Pretraining",
-            encoder=encoder,
-            objectives={"intent": intent},
-            passes={"intents": [["intent"]]},
-            optimization={"learning_rate": 1e-2},
-            seed=seed,
-        ),
-        "data": node(
-            "datamodules.labelled.data.Labelled",
-            format=read("train"),
-            test_format=read("test"),
-            tokenizer=str(tokenizer.path),
-            train={"en": str(folder / "intents.jsonl")},
-            validation=str(folder / "intents.jsonl"),
-            test=str(folder / "intents.jsonl"),
-            labels=LABELS,
-            held_out=0.3,
-            max_tokens=32,
-            batch_size=16,
-            workers=0,
-            seed=seed,
-            name="intents",
-        ),
-    }
-
-
-def transfer(capsys, *arguments):
-    """Exit status, and what was told."""
-    capsys.readouterr()
-    status = main(["transfer", *map(str, arguments)])
-    told = capsys.readouterr()
-    return status, told.out, told.err
+    return transfer_runs
 
 
 def read_scores(folder):
@@ -203,7 +127,7 @@ def test_other_data(runs, tmp_path, capsys):
         (["nowhere"], "nowhere/checkpoints: there is no such folder; give the folder of a run"),
         (["a", "a"], "a is given twice; each run counts as one seed"),
         (["a", "--figure", "f1"], "--figure f1: there is intent/accuracy; the nearest is 'intent/accuracy'"),
-        (["a", "--language", "sw"], "no test data in sw, the language of training; found"),
+        (["a", "--language", "sw"], "--language sw: a was trained in en; give --language CODE"),
         (["a", "--data", "a.yaml"], "expected `data:` alone, a mapping"),
         (["a", "--data", "other.yaml"], "the data's source is 'other', but no pass of the model reads it"),
     ],
@@ -232,12 +156,12 @@ def test_runs_of_one_seed_are_told():
     """They differ by nothing that chance decides: an interval over them is too narrow."""
 
     def run(name, seed, data="intents"):
-        return {"run": name, "seed": [seed, seed], "data": data}
+        return SimpleNamespace(folder=name, seed=[seed, seed], name=data)
 
     assert check_seeds([run("a", 0)]) == ["One seed: no interval."]
     assert check_seeds([run("a", 0), run("b", 1)]) == []
     assert check_seeds([run("a", 0), run("b", 1), run("c", 0)]) == ["a and c have the same seed: intervals say too little."]
-    with pytest.raises(ConfigurationError, match="runs were scored on different data, intents and xnli; report them apart"):
+    with pytest.raises(ConfigurationError, match="runs are of different data, intents and xnli; report them apart"):
         check_seeds([run("a", 0), run("b", 1, "xnli")])
 
 
@@ -252,10 +176,7 @@ def test_the_name_that_tells_the_step_is_taken(tmp_path):
 
 
 def test_figures_are_found_by_their_own_name_or_with_their_objective():
-    def run(*figures):
-        return {"average": {"scores": {"test": {"en": dict.fromkeys(figures)}}}}
-
-    scored = [run("pos/accuracy", "ner/accuracy", "ner/span_f1")]
+    scored = ["ner/accuracy", "ner/span_f1", "pos/accuracy"]
     assert find_figure(scored, "span_f1") == "ner/span_f1"
     assert find_figure(scored, "pos/accuracy") == "pos/accuracy"
     with pytest.raises(ConfigurationError, match="several objectives have it: ner/accuracy, pos/accuracy"):
