@@ -1,7 +1,14 @@
 """Command lines that answer a mistake in one line."""
 
 import argparse
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from tempfile import TemporaryFile
 from typing import NoReturn
+
+_KINDS = {"int": "a whole number", "float": "a number"}
+_INVALID = re.compile(rf"invalid ({'|'.join(_KINDS)}) value: (.*)", re.DOTALL)
 
 
 class OneLineParser(argparse.ArgumentParser):
@@ -9,4 +16,38 @@ class OneLineParser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Exit with status 2."""
-        self.exit(2, f"{self.prog}: {' '.join(message.split())} ({self.prog} --help)\n")
+        told = _INVALID.sub(lambda found: f"found {found[2]}, expected {_KINDS[found[1]]}", message)
+        self.exit(2, f"{self.prog}: {' '.join(told.split())} ({self.prog} --help)\n")
+
+
+def tell(error: Exception) -> str:
+    """An error for people: what the system says of a file without its number."""
+    if isinstance(error, OSError) and error.strerror and error.filename is not None:
+        return f"{error.filename}: {error.strerror}"
+    return str(error)
+
+
+def check_outputs(files: Sequence[Path], force: bool) -> None:
+    """Refuse files that cannot be written, before there is anything to write.
+
+    Args:
+        files: What `--output` stands for, the one that it names first.
+        force: Whether files may be written over.
+
+    Raises:
+        ValueError: One is a folder, or no file can be made beside it.
+        FileExistsError: One is there, and may not be written over.
+    """
+    if folders := [file for file in files if file.is_dir()]:
+        raise ValueError(f"--output is {files[0]}, but {folders[0]} is a folder; choose another name")
+    there = [str(file) for file in files if file.exists()]
+    if there and not force:
+        raise FileExistsError(f"{' and '.join(there)} would be overwritten; choose another --output, or give --force")
+    beside = next(folder for folder in files[0].absolute().parents if folder.exists())
+    try:
+        with TemporaryFile(dir=beside):  # permissions alone do not tell: the disk may be read-only
+            pass
+    except OSError as error:
+        raise ValueError(
+            f"--output is {files[0]}, but no file can be made in {beside} ({error.strerror}); choose another folder"
+        ) from None

@@ -4,7 +4,6 @@ MUSE's text files (github.com/facebookresearch/MUSE) have a word and its transla
 them; with a tab, either may have several words. JSON lines have `{"words": {"en": "ten", "de": "zehn", ...}}`.
 """
 
-import json
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -17,6 +16,8 @@ import numpy as np
 from ..modalities.dictionary import Dictionary
 from ..modalities.tokenizer import Tokenizer
 from ..modalities.words import SPACE, is_unspaced
+from .shards.fields import excerpt, name_kind
+from .shards.json_lines import read_objects
 from .shards.lines import Lines
 
 BEFORE = "\u3002"
@@ -34,53 +35,59 @@ class Compiled(NamedTuple):
     """Pairs by what is wrong with them."""
 
 
-def read_lexicon(path: str, languages: Sequence[str] | None) -> Iterator[tuple[Entry, Entry]]:
+def read_lexicon(
+    path: str, languages: Sequence[str] | None, skipped: Counter[str] | None = None
+) -> Iterator[tuple[Entry, Entry]]:
     """Pairs of words that translate each other, each pair both ways round.
 
     Args:
         path: `NAME.jsonl`, or any other name for MUSE's text; `.gz` too.
         languages: Of the two columns of a text; of JSON lines, those that are wanted (None: all).
+        skipped: Counts lines that give no pair.
 
     Raises:
         ValueError: Names file and line.
     """
-    file = Path(path)
+    file, skipped = Path(path), Counter() if skipped is None else skipped
+    if file.name.removesuffix(".gz").endswith(".jsonl"):
+        yield from _read_objects(file, languages, skipped)
+        return
     with Lines(file) as lines:
-        if file.name.removesuffix(".gz").endswith(".jsonl"):
-            yield from _read_objects(lines, languages)
-            return
         if languages is None or len(languages) != 2:
             raise ValueError(f"{path}: lines of a word and its translation; say in which two languages: --languages en de")
         for line in lines:
-            if words := _columns(line):
-                if len(words) != 2:
-                    raise ValueError(
-                        f"{path}, line {lines.number}: found {len(words)} words, expected a word and its translation; put a "
-                        "tab between them where either has several words"
-                    )
-                pair = list(zip(languages, words, strict=True))
+            skipped["blank line"] += not line.strip()
+            if line.strip():
+                pair = list(zip(languages, _columns(line, f"{path}, line {lines.number}"), strict=True))
                 yield pair[0], pair[1]
                 yield pair[1], pair[0]
 
 
-def _columns(line: str) -> list[str]:
-    return [part.strip() for part in line.split("\t")] if "\t" in line else line.split()
+def _columns(line: str, where: str) -> list[str]:
+    tabs = "\t" in line
+    found = [part.strip() for part in line.rstrip("\r\n").split("\t")] if tabs else line.split()
+    if len(found) != 2:
+        what = "columns between tabs" if tabs else "words" if found[1:] else "word"
+        raise ValueError(
+            f"{where}: found {len(found)} {what}, expected a word and its translation; put {'one' if tabs else 'a'} tab "
+            "between them where either has several words"
+        )
+    return found
 
 
-def _read_objects(lines: Lines, languages: Sequence[str] | None) -> Iterator[tuple[Entry, Entry]]:
-    for line in lines:
-        if not line.strip():
-            continue
-        try:
-            words = json.loads(line)["words"]
-            found = [(code, word) for code, word in words.items() if languages is None or code in languages]
-            if not all(isinstance(word, str) for _, word in found):
-                raise TypeError("a word that is no text")
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise ValueError(
-                f'{lines.file}, line {lines.number}: {error!r}; expected {{"words": {{"en": "ten", "de": "zehn"}}}}'
-            ) from None
-        yield from permutations(found, 2)
+def _read_objects(file: Path, languages: Sequence[str] | None, skipped: Counter[str]) -> Iterator[tuple[Entry, Entry]]:
+    form = '{"words": {"en": "ten", "de": "zehn"}}'
+    for where, record in read_objects(file, skipped, form):
+        words = record.get("words")
+        if not isinstance(words, dict):
+            found = f"{name_kind(words)} as words" if "words" in record else f"the fields {', '.join(record) or '(none)'}"
+            raise ValueError(f"{where}: found {found}, expected {form}")
+        wanted = [(code, word) for code, word in words.items() if languages is None or code in languages]
+        for code, word in wanted:
+            if not isinstance(word, str):
+                raise ValueError(f"{where}, word in {code}: found {excerpt(word)}, expected a text as in {form}")
+        skipped["line without words in two of the languages"] += len(wanted) < 2
+        yield from permutations(wanted, 2)
 
 
 def with_capitals(pairs: Iterable[tuple[Entry, Entry]]) -> Iterator[tuple[Entry, Entry]]:

@@ -14,12 +14,13 @@ import io
 import random
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from ..modalities.cutters.own import MASK
 from ..modalities.normalization import normalize
 from ..modalities.tokenizer import Tokenizer, write_tokenizer
+from .arguments import check_outputs
 from .shards.fields import check_language
 from .shards.lines import Lines
 
@@ -136,9 +137,9 @@ def _check_options(path: Path, size: int, temperature: float, languages: Sequenc
         raise ValueError(f"--limit-lines is {limit}; expected at least 1")
     if languages is not None and (len(set(languages)) < len(languages) or not all(languages)):
         raise ValueError(f"--languages is {','.join(languages)}; every code must be there once and not be empty")
-    there = [str(file) for file in (path, path.with_suffix(".json")) if file.exists()]
-    if there and not force:
-        raise FileExistsError(f"{' and '.join(there)} would be overwritten; choose another --output, or give --force")
+    for code in languages or ():
+        check_language(code, "--languages")
+    check_outputs([path, path.with_suffix(".json")], force)
 
 
 def _train(lines: Sequence[Line], size: int) -> bytes:
@@ -194,18 +195,28 @@ def _explain(message: str, lines: Sequence[Line], size: int) -> str:
 def read_text_files(files: Iterable[str]) -> Iterator[Line]:
     """Lines of text files, given as LANG=FILE, UTF-8, one text a line; `.gz` too.
 
+    All are looked at when this is called, not only when the first has been read.
+
     Raises:
         ValueError: An argument or a file is not as it should be, or one is given twice.
     """
-    given = list(files)
-    if twice := [argument for argument in given if given.count(argument) > 1]:
-        raise ValueError(f"--text {twice[0]} is given twice; its lines would count double")
-    for argument in given:
+    found: dict[tuple[str, Path], Path] = {}
+    for argument in files:
         code, equals, name = argument.partition("=")
         if not (code and equals and name):
             raise ValueError(f"--text is {argument!r}; expected LANG=FILE, such as de=german.txt")
         check_language(code, f"--text {argument}")
-        with Lines(Path(name)) as lines:
+        if (code, Path(name).resolve()) in found:
+            raise ValueError(f"--text {argument} is given twice; its lines would count double")
+        if not Path(name).is_fifo():  # such can be opened once only
+            Lines(Path(name)).close()
+        found[code, Path(name).resolve()] = Path(name)
+    return _read_lines(found)
+
+
+def _read_lines(files: Mapping[tuple[str, Path], Path]) -> Iterator[Line]:
+    for (code, _), file in files.items():
+        with Lines(file) as lines:
             yield from ((code, line) for line in lines)
 
 
@@ -214,11 +225,16 @@ def read_shards(paths: Sequence[str], roles: Sequence[str], report: Callable[[st
 
     Args:
         roles: Roles of the texts to be used; empty: all.
+
+    Raises:
+        ValueError: No text has one of the roles.
     """
     from .sample import BadSampleError
     from .shards import ShardSet
 
     shards = ShardSet(paths)
+    if missing := [role for role in roles if role not in shards.roles]:
+        raise ValueError(f"--roles: no text has the role {', '.join(missing)}; found {', '.join(shards.roles) or 'none'}")
     faults = Counter(fault.kind for fault in shards.faults)
     for number in range(len(shards)):
         try:

@@ -2,12 +2,14 @@
 
 import argparse
 import sys
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from .configuration import ConfigurationError
-from .datamodules.arguments import OneLineParser
+from .datamodules.arguments import OneLineParser, check_outputs, tell
 from .tokenizer_dictionary import add_dictionary
 
 PROGRAM = "interlingua tokenizer"
@@ -29,15 +31,15 @@ def main(argv: list[str]) -> int:
     except BrokenPipeError:
         raise
     except (ValueError, OSError, ImportError, ConfigurationError) as error:
-        print(f"{PROGRAM} {options.command}: {error}", file=sys.stderr)
+        print(f"{PROGRAM} {options.command}: {tell(error)}", file=sys.stderr)
         return 2
 
 
 def _train(options: argparse.Namespace) -> int:
-    from .datamodules.train_tokenizer import read_shards, read_text_files, train_tokenizer
+    from .datamodules.train_tokenizer import train_tokenizer
 
     train_tokenizer(
-        read_shards(options.shards, options.roles or [], print) if options.shards else read_text_files(options.text),
+        _read_texts(options),
         options.output,
         options.size,
         options.temperature,
@@ -97,19 +99,20 @@ def _check(options: argparse.Namespace) -> int:
 
 def _count(options: argparse.Namespace) -> int:
     from .datamodules.count_entries import count_entries
-    from .datamodules.train_tokenizer import read_shards, read_text_files
     from .modalities.entry_counts import write_counts
     from .modalities.tokenizer import Tokenizer
 
     tokenizer = Tokenizer(options.file)
     if not options.output.endswith(".json"):
         raise ValueError(f"--output is {options.output}; expected a file NAME.counts.json")
-    if Path(options.output).exists() and not options.force:
-        raise ValueError(f"{options.output} exists; choose another name, or --force to write over it")
-    lines = read_shards(options.shards, options.roles or [], print) if options.shards else read_text_files(options.text)
-    found = count_entries(lines, tokenizer)
-    if not found.texts:
-        raise ValueError("no text to count in; check --shards, --text and --roles")
+    check_outputs([Path(options.output)], options.force)
+    lines = _read_texts(options)
+    unknown: Counter[str] = Counter()
+    found = count_entries(_leave_out(lines, tokenizer.languages, unknown), tokenizer)
+    for code, number in unknown.most_common():
+        print(f"left out: {number:,} texts in {code}, a language that the tokenizer does not know")
+    if not found.counts.any():
+        raise ValueError("no text to count in: every line is empty, or there is none; check the files and --roles")
     write_counts(found, options.output)
     seen = int((found.counts > 0).sum())
     print(
@@ -117,6 +120,30 @@ def _count(options: argparse.Namespace) -> int:
         f"{seen:,} of {tokenizer.vocabulary.size:,} entries seen"
     )
     return 0
+
+
+def _read_texts(options: argparse.Namespace) -> Iterator[tuple[str, str]]:
+    """Language and text of all that `--shards` or `--text` name.
+
+    Raises:
+        ValueError: They cannot be read, or `--roles` is given for what has none.
+    """
+    from .datamodules.train_tokenizer import read_shards, read_text_files
+
+    if options.shards:
+        return read_shards(options.shards, options.roles or [], print)
+    if options.roles:
+        raise ValueError("--roles chooses texts of --shards; files of --text have none, so leave it out")
+    return read_text_files(options.text)
+
+
+def _leave_out(lines: Iterator[tuple[str, str]], known: Sequence[str], unknown: Counter[str]) -> Iterator[tuple[str, str]]:
+    """The lines in known languages, as training reads them; the others are counted."""
+    for code, text in lines:
+        if code in known:
+            yield code, text
+        else:
+            unknown[code] += 1
 
 
 def _parser() -> argparse.ArgumentParser:

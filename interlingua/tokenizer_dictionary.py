@@ -50,6 +50,7 @@ def write(options: argparse.Namespace) -> int:
     Raises:
         ValueError: An option or a file is not as it should be.
     """
+    from .datamodules.arguments import check_outputs
     from .datamodules.lexicons import compile_dictionary, read_lexicon, with_capitals
     from .modalities.dictionary import write_dictionary
     from .modalities.tokenizer import Tokenizer
@@ -57,15 +58,17 @@ def write(options: argparse.Namespace) -> int:
     tokenizer = Tokenizer(options.tokenizer)
     if not options.output.endswith(".npz"):
         raise ValueError(f"--output is {options.output}; expected a file NAME.npz")
-    if Path(options.output).exists() and not options.force:
-        raise ValueError(f"{options.output} exists; choose another name, or --force to write over it")
+    check_outputs([Path(options.output)], options.force)
     codes = options.languages
     if codes is not None and (len(codes) < 2 or len(set(codes)) < len(codes)):
         raise ValueError(f"--languages: expected two or more, each once, found {' '.join(codes)}")
     for code in codes or []:
         tokenizer.language_id(code)
-    pairs = chain.from_iterable(read_lexicon(path, codes) for path in options.lexicons)
+    lines: Counter[str] = Counter()
+    pairs = chain.from_iterable(read_lexicon(path, codes, lines) for path in options.lexicons)
     found, skipped = compile_dictionary(with_capitals(pairs) if options.capitalized else pairs, tokenizer)
+    for kind, count in (+lines).most_common():
+        print(f"skipped: {kind}: {count:,}")
     for kind, count in skipped.most_common():
         print(f"skipped: {kind}: {count:,} pairs")
     if not len(found.pairs):

@@ -8,8 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..arguments import OneLineParser
-from .fields import FieldMap, TextField
+from ..arguments import OneLineParser, tell
+from .map_file import read_map
 from .parsing import PROGRAM, add_command
 from .write_command import add_write
 
@@ -32,7 +32,7 @@ def main(argv: list[str]) -> int:
     except BrokenPipeError:
         raise
     except (ValueError, OSError) as error:
-        print(f"{PROGRAM} {arguments.command}: {error}", file=sys.stderr)
+        print(f"{PROGRAM} {arguments.command}: {tell(error)}", file=sys.stderr)
         return 2
 
 
@@ -41,7 +41,7 @@ def _check(arguments: argparse.Namespace) -> int:
 
     report = check_shards(
         arguments.paths,
-        _read_map(arguments.map),
+        read_map(arguments.map),
         not arguments.no_decode,
         arguments.index_folder,
         _read_tokenizer(arguments.tokenizer),
@@ -58,7 +58,7 @@ def _repair(arguments: argparse.Namespace) -> int:
     done = repair_shards(
         arguments.paths,
         arguments.out,
-        _read_map(arguments.map),
+        read_map(arguments.map),
         not arguments.no_decode,
         arguments.join,
         arguments.force,
@@ -80,7 +80,7 @@ def _show(arguments: argparse.Namespace) -> int:
 
     if arguments.number < 1:
         raise ValueError(f"-n: expected 1 or more samples, found {arguments.number}")
-    shards = ShardSet(arguments.paths, _read_map(arguments.map), arguments.index_folder)
+    shards = ShardSet(arguments.paths, read_map(arguments.map), arguments.index_folder)
     languages = arguments.language
     numbers = choose(shards, arguments.number, languages, image=True if arguments.sheet else None)
     samples, faults = read_some(shards, numbers)
@@ -107,7 +107,7 @@ def _stats(arguments: argparse.Namespace) -> int:
     if arguments.pictures < 0:
         raise ValueError(f"--pictures: expected 0 or more, found {arguments.pictures}")
     tokenizer = _read_tokenizer(arguments.tokenizer)
-    stats = measure(arguments.paths, _read_map(arguments.map), arguments.index_folder, tokenizer, arguments.pictures)
+    stats = measure(arguments.paths, read_map(arguments.map), arguments.index_folder, tokenizer, arguments.pictures)
     page = write_page(stats, arguments.output)
     print(format_stats(stats))
     print(f"page: {page}")
@@ -117,7 +117,7 @@ def _stats(arguments: argparse.Namespace) -> int:
 def _index(arguments: argparse.Namespace) -> int:
     from .reader import ShardSet
 
-    shards = ShardSet(arguments.paths, _read_map(arguments.map), arguments.index_folder)
+    shards = ShardSet(arguments.paths, read_map(arguments.map), arguments.index_folder)
     print(f"{len(shards.shards):,} shards, {len(shards):,} samples, {len(shards.faults):,} faults")
     for kind, count in Counter(fault.kind for fault in shards.faults).most_common():
         print(f"  {kind}: {count:,} (interlingua shards check lists them)")
@@ -134,28 +134,6 @@ def _read_tokenizer(file: Path | None) -> "Tokenizer | None":
     from ...modalities.tokenizer import Tokenizer
 
     return Tokenizer(file)
-
-
-def _read_map(file: Path | None) -> FieldMap | None:
-    """The field map of a YAML file.
-
-    Raises:
-        ValueError: It has keys or values that a field map has not.
-    """
-    if file is None:
-        return None
-    import yaml
-
-    try:
-        content = yaml.safe_load(file.read_text(encoding="utf-8"))
-        if not isinstance(content, dict):
-            raise TypeError(f"found {content!r}, expected a mapping")
-        if "texts" in content:
-            content["texts"] = [TextField(**entry) for entry in content["texts"]]
-        return FieldMap(**content)
-    except (yaml.YAMLError, TypeError, AttributeError, UnicodeDecodeError) as error:
-        reason = " ".join(str(error).split())
-        raise ValueError(f"{file}: not a field map ({reason}); `interlingua shards check --help` shows one") from None
 
 
 _EXAMPLE_MAP = """

@@ -128,7 +128,7 @@ class FieldMap:
             object.__setattr__(self, name, tuple(value))  # lists come from YAML
         _require_text("`item`", self.item)
         if wrong := set(self.require) - {"image", "text"}:
-            raise ValueError(f"field map: `require` knows image and text, found {sorted(wrong)}")
+            raise ValueError(f"field map: `require` knows image and text, found {', '.join(sorted(wrong))}")
         members = {*self.image, *self.members, *(text.member for text in self.texts), "json"}
         object.__setattr__(self, "known", frozenset(members))
 
@@ -238,7 +238,7 @@ def _broken(found: Any, source: TextField) -> BadSampleError:
 
 def excerpt(found: Any) -> str:
     """The beginning of what was found, for messages."""
-    return json.dumps(found)[:80]
+    return json.dumps(found, default=str)[:80]
 
 
 def name_kind(value: Any) -> str:

@@ -37,7 +37,9 @@ def find_tars(paths: Sequence[str] | str) -> list[Path | RemoteTar]:
     found: list[Path | RemoteTar] = []
     for path in [os.fspath(paths)] if isinstance(paths, str | os.PathLike) else paths:
         if not os.fspath(path):
-            raise ValueError(f"found an empty path in {paths!r} (an unset variable?); expected tars, a pattern or a folder")
+            raise ValueError(
+                f"found an empty path in {_list(paths)} (an unset variable?); expected tars, a pattern or a folder"
+            )
         try:
             names = [os.fspath(path)] if os.path.exists(path) else list(braceexpand(os.fspath(path)))
         except ValueError as error:
@@ -50,6 +52,10 @@ def find_tars(paths: Sequence[str] | str) -> list[Path | RemoteTar]:
     return found
 
 
+def _list(paths: Sequence[str] | str) -> str:
+    return " ".join(f"'{path}'" for path in ([paths] if isinstance(paths, str | os.PathLike) else paths))
+
+
 def _check(found: list[Path | RemoteTar], paths: Sequence[str] | str) -> None:
     """
     Raises:
@@ -58,7 +64,7 @@ def _check(found: list[Path | RemoteTar], paths: Sequence[str] | str) -> None:
     real = [str(tar.resolve()) if isinstance(tar, Path) else tar.url for tar in found]
     count = Counter(real)
     if twice := [name for name in real if count[name] > 1]:
-        raise ValueError(f"{show(twice[0])} is named twice in {paths}: each shard may be read once")
+        raise ValueError(f"{show(twice[0])} is named twice in {_list(paths)}: each shard may be read once")
     if pipes := [str(tar) for tar in found if isinstance(tar, Path) and not tar.is_file()]:
         raise ValueError(f"{pipes[0]}: found a pipe, a device or a folder; random access needs a tar in a file: save it as one")
 

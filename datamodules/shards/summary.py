@@ -26,5 +26,5 @@ def parse_summary(content: bytes, where: str) -> dict[str, dict[str, Any]]:
     """
     try:
         return {str(shard["name"]): dict(shard) for shard in json.loads(content)["shards"]}
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise ValueError(f"{where}: not an index of shards ({error!r}); remove it, or write the folder anew") from None
+    except (ValueError, KeyError, TypeError, AttributeError):
+        raise ValueError(f"{where}: not an index of shards; remove it, or write the folder anew") from None

@@ -48,7 +48,7 @@ class ShardWriter:
             FileExistsError: The folder is not empty.
         """
         if samples_per_shard < 1:
-            raise ValueError(f"samples_per_shard: expected 1 or more, found {samples_per_shard}")
+            raise ValueError(f"samples per shard: expected 1 or more, found {samples_per_shard}")
         if resize is not None and resize < 1:
             raise ValueError(f"resize: expected a number of pixels of 1 or more, found {resize}")
         if not re.fullmatch(r"\w[^/\\]{0,199}", name):
@@ -121,7 +121,7 @@ class ShardWriter:
             if is_blank(caption.text):
                 raise ValueError(f"sample {key!r}, text {number} ({caption.language}): it is blank; leave it out")
         if wrong := [extension for extension in members if extension not in MEMBERS]:
-            raise ValueError(f"sample {key!r}: cannot store members {wrong}; expected any of {', '.join(MEMBERS)}")
+            raise ValueError(f"sample {key!r}: cannot store members {', '.join(wrong)}; expected any of {', '.join(MEMBERS)}")
         if not texts and image is None and not members:
             raise ValueError(f"sample {key!r}: it has no text, no picture and no other member")
         record = ({} if item is None else {"item": item}) | dict(sorted(extra.items()))
@@ -228,10 +228,14 @@ def find_older(folder: Path, force: bool) -> list[Path]:
 
     Raises:
         FileExistsError: It is not empty, or not a folder.
+        ValueError: It cannot be made.
     """
     if folder.exists() and not folder.is_dir():
         raise FileExistsError(f"{folder}: expected a folder for the shards, found a file; name another")
-    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ValueError(f"{folder}: the folder cannot be made ({error.strerror}); name another") from None
     if not force and any(folder.iterdir()):
         raise FileExistsError(f"{folder}: the folder is not empty; name another, or --force to replace its shards")
     return [path for path in folder.iterdir() if OURS.fullmatch(path.name)]

@@ -2,6 +2,7 @@
 
 import gzip
 import json
+from collections import Counter
 
 import pytest
 import torch
@@ -34,9 +35,16 @@ def test_json_lines_are_pairs_of_all_their_languages(tmp_path):
         ("a.txt", "dog hund\n", None, "a.txt: lines of a word and its translation; say in which two languages"),
         ("a.txt", "dog hund\n", ["en", "de", "fr"], "say in which two languages"),
         ("a.txt", "dog hund\nto go gehen\n", ["en", "de"], "a.txt, line 2: found 3 words"),
-        ("a.jsonl", '{"words": {"en": "a"}}\n{"word": 1}\n', None, "a.jsonl, line 2: KeyError.*expected"),
-        ("a.jsonl", '{"words": {"en": 5}}\n', None, "a.jsonl, line 1: .*a word that is no text"),
-        ("a.jsonl", "nothing\n", None, "a.jsonl, line 1: JSONDecodeError"),
+        ("a.txt", "dog\thund\t\n", ["en", "de"], "a.txt, line 1: found 3 columns between tabs, expected a word"),
+        ("a.txt", "dog\n", ["en", "de"], "a.txt, line 1: found 1 word, expected a word and its translation"),
+        ("a.jsonl", '{"words": {"en": "a"}}\n{"word": 1}\n', None, 'line 2: found the fields word, expected {"words": {"en"'),
+        ("a.jsonl", "{}\n", None, r"a.jsonl, line 1: found the fields \(none\), expected"),
+        ("a.jsonl", '{"words": null}\n', None, "a.jsonl, line 1: found null as words, expected"),
+        ("a.jsonl", "[1]\n", None, "a.jsonl, line 1: found a list, expected"),
+        ("a.jsonl", '{"words": {"en": ["a", true]}}\n', None, r'line 1, word in en: found \["a", true\], expected a text'),
+        ("a.jsonl", '{"words": {"en": "\\ud800"}}\n', None, "line 1: found half of a surrogate pair"),
+        ("a.jsonl", "[" * 100_000, None, "a.jsonl, line 1: not JSON that can be read, as it is too deep"),
+        ("a.jsonl", "nothing\n", None, r"a.jsonl, line 1: not JSON \(Expecting value at column 1\)"),
     ],
 )
 def test_mistakes_are_named_with_file_and_line(tmp_path, name, content, languages, message):
@@ -45,6 +53,14 @@ def test_mistakes_are_named_with_file_and_line(tmp_path, name, content, language
         list(read_lexicon(str(tmp_path / name), languages))
     with pytest.raises(ValueError, match=r"none.txt: cannot be read"):
         list(read_lexicon(str(tmp_path / "none.txt"), ["en", "de"]))
+
+
+def test_lines_that_give_no_pair_are_counted(tmp_path):
+    path, skipped = tmp_path / "some.jsonl", Counter()
+    rows = [{"en": "a", "de": "b"}, {"en": "a", "fr": "c"}, {"en": "a"}, {}]
+    path.write_text("\n".join(json.dumps({"words": words}) for words in rows) + "\n \n", encoding="utf-8")
+    assert len(list(read_lexicon(str(path), ["en", "de"], skipped))) == 2
+    assert +skipped == {"line without words in two of the languages": 3, "blank line": 1}
 
 
 def both(*pairs):

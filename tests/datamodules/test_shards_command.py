@@ -101,10 +101,19 @@ def test_check_of_foreign_shards_by_a_map(data, tmp_path, run):
     status, out, _ = run("check", data / "stamps-val.tar", "--map", table, "--index-folder", tmp_path / "index", "--no-decode")
     assert status == 0
     assert "samples                 98" in out
-    table.write_text("text: []\n")
-    status, _, error = run("check", data / "stamps-val.tar", "--map", table)
-    assert status == 2
-    assert "map.yaml: not a field map" in error
+
+
+def test_mistakes_are_told_in_the_words_of_the_command_line(tmp_path, run, capsys):
+    (tmp_path / "a.tar").write_bytes(b"")
+    assert f"a.tar is named twice in '{tmp_path / 'a.tar'}' '{tmp_path}': each" in run("check", tmp_path / "a.tar", tmp_path)[2]
+    (tmp_path / "t.tsv").write_text("en\tde\na\tb\n")
+    command = ["write", "tsv", tmp_path / "t.tsv"]
+    assert ": samples per shard: expected 1 or more, found 0" in run(*command, tmp_path / "o", "--samples-per-shard", 0)[2]
+    assert "t.tsv/o: the folder cannot be made (Not a directory); name" in run(*command, tmp_path / "t.tsv" / "o")[2]
+    with pytest.raises(SystemExit):
+        run("show", tmp_path, "-n", "many")
+    assert "argument -n: found 'many', expected a whole number" in capsys.readouterr().err
+    assert run("check", tmp_path / "a.tar", "--map", tmp_path)[2] == f"interlingua shards check: {tmp_path}: Is a directory\n"
 
 
 def test_write_folder_then_show(tmp_path, run):

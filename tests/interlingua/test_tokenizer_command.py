@@ -273,7 +273,10 @@ def test_counts_of_entries_are_those_of_the_texts_and_nothing_is_written_over(en
     assert found.tokenizer == tokenizer.hash
     assert found.counts.tolist() == np.bincount(tokenizer.encode(lines).ids, minlength=290).tolist()
     assert f"{found.counts.sum():,} pieces of" in capsys.readouterr().out
-    for wrong, said in ((command, "exists"), ([*command[:-1], "counts.txt"], r"expected a file NAME\.counts\.json")):
+    for wrong, said in (
+        (command, "would be overwritten"),
+        ([*command[:-1], "counts.txt"], r"expected a file NAME\.counts\.json"),
+    ):
         assert main(wrong) == 2
         assert re.search(said, capsys.readouterr().err)
     assert main([*command, "--force"]) == 0

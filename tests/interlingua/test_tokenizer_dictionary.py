@@ -66,12 +66,14 @@ def test_nothing_is_written_over_and_nothing_found_is_said(folder, capsys):
     (folder / "old.npz").write_bytes(b"old")
     lexicon = [folder / "en-de.txt", "--languages", "en", "de"]
     assert call(folder, *lexicon, output="old.npz") == 2
-    assert "--force to write over it" in capsys.readouterr().err
+    assert "old.npz would be overwritten; choose another --output, or give --force" in capsys.readouterr().err
     assert call(folder, *lexicon, "--force", output="old.npz") == 0
-    (folder / "same.txt").write_text("sofa sofa\n", encoding="utf-8")
+    (folder / "same.txt").write_text("sofa sofa\n\n", encoding="utf-8")
     capsys.readouterr()
     assert call(folder, folder / "same.txt", "--languages", "en", "de", output="same.npz") == 2
-    assert "no pair of words in" in capsys.readouterr().err
+    printed = capsys.readouterr()
+    assert "no pair of words in" in printed.err
+    assert "skipped: blank line: 1\n" in printed.out
 
 
 def test_a_dictionary_of_another_tokenizer_is_refused(folder, data):
