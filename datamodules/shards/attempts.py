@@ -9,6 +9,8 @@ from typing import NamedTuple, TypeVar
 from .urls import show
 
 TRIES = 8
+UNREACHED_TRIES = 3
+"""Tries, about a second and a half, where a host has never answered: more likely its name or port is wrong."""
 FIRST_WAIT, LONGEST_WAIT = 0.5, 30.0  # seconds; about a minute over all tries
 
 log = logging.getLogger(__name__)
@@ -40,6 +42,19 @@ class TroubleError(Exception):
         self.wait = wait
 
 
+class UnreachedError(TroubleError):
+    """Nothing listens, or no host has this name, and none ever answered there.
+
+    Args:
+        what: What happened.
+        address: Host and port.
+    """
+
+    def __init__(self, what: str, address: str):
+        super().__init__(what)
+        self.address = address
+
+
 class Opened(NamedTuple):
     """An object that is being read."""
 
@@ -53,10 +68,15 @@ class Opened(NamedTuple):
 
 
 class Patience:
-    """Waits between tries, longer each time, until there were too many of them."""
+    """Waits between tries, longer each time, until there were too many of them.
 
-    def __init__(self, url: str):
-        self.url, self.failures = url, 0
+    Args:
+        url: What is tried.
+        known: Whether its host is known to be right, as when a running training fetches its shards; such is waited for.
+    """
+
+    def __init__(self, url: str, known: bool = True):
+        self.url, self.known, self.failures = url, known, 0
 
     def wait(self, trouble: TroubleError) -> None:
         """Wait for the next try.
@@ -65,6 +85,11 @@ class Patience:
             RemoteError: There were enough.
         """
         self.failures += 1
+        if isinstance(trouble, UnreachedError) and not self.known and self.failures >= min(UNREACHED_TRIES, TRIES):
+            raise RemoteError(
+                f"{show(self.url)}: nothing answers at {trouble.address}: {trouble} ({self.failures} tries); check host and "
+                "port of the URL, and that the server runs"
+            )
         if self.failures >= TRIES:
             raise RemoteError(
                 f"{show(self.url)}: cannot be read: {trouble} ({self.failures} tries); check the URL, the network and the store"
@@ -77,12 +102,12 @@ class Patience:
 
 
 def try_again(url: str, attempt: Callable[[], Result]) -> Result:
-    """What an attempt gives, made until it succeeds.
+    """What an attempt gives, made until it succeeds; not for long where the host of the URL never answered.
 
     Raises:
         RemoteError: There was too much trouble, or some that waiting does not mend.
     """
-    patience = Patience(url)
+    patience = Patience(url, known=False)
     while True:
         try:
             return attempt()

@@ -2,20 +2,23 @@
 
 import http.client
 import re
+import socket
 import ssl
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
-from .attempts import DeniedObjectError, MissingObjectError, Opened, RemoteError, TroubleError, name_error
+from .attempts import DeniedObjectError, MissingObjectError, Opened, RemoteError, TroubleError, UnreachedError, name_error
 from .urls import show
 
 TIMEOUT = 30.0
 """Seconds without a byte after which a connection is given up."""
 BLOCK = 1 << 20
+_reached: set[str] = set()
+"""Hosts that answered this process, whatever it was: those that are silent later are waited for."""
 
 
 @contextmanager
@@ -26,10 +29,12 @@ def open_http(url: str, start: int, stop: int | None, version: str) -> Iterator[
         headers["Range"] = f"bytes={start}-{'' if stop is None else stop - 1}"
         if version:
             headers["If-Range"] = version.partition(" ")[2]
+    address = _address(url)
     request = urllib.request.Request(quote(url, safe="%/:=&?~+!$,;'@()*[]"), headers=headers)
     try:
         response = urllib.request.urlopen(request, timeout=TIMEOUT)
     except urllib.error.HTTPError as error:
+        _reached.add(address)
         with error:
             size = re.fullmatch(r"bytes \*/(\d+)", error.headers.get("Content-Range", ""))
             if error.code != 416 or size is None:
@@ -39,11 +44,15 @@ def open_http(url: str, start: int, stop: int | None, version: str) -> Iterator[
     except urllib.error.URLError as error:
         if isinstance(error.reason, ssl.SSLCertVerificationError):
             raise RemoteError(f"{show(url)}: {name_error(error.reason)}; mend its certificate, or this machine's") from None
-        raise TroubleError(f"no connection ({error.reason})") from None
+        what = f"no connection ({getattr(error.reason, 'strerror', None) or error.reason})"
+        if _is_absent(error.reason) and address not in _reached:
+            raise UnreachedError(what, address) from None
+        raise TroubleError(what) from None
     except (OSError, http.client.HTTPException) as error:
         raise TroubleError(name_error(error)) from None
     except ValueError as error:
         raise RemoteError(f"{show(url)}: not a URL ({error}); expected http(s)://HOST/FOLDER/NAME.tar") from None
+    _reached.add(address)
     with response:
         first, size = 0, int(response.headers.get("Content-Length", -1))
         if response.status == 206:
@@ -52,6 +61,28 @@ def open_http(url: str, start: int, stop: int | None, version: str) -> Iterator[
                 raise TroubleError("a part came without saying which")
             first, size = int(given[1]), -1 if given[2] == "*" else int(given[2])
         yield Opened(first, size, _version(response.headers), _blocks(response))
+
+
+def _address(url: str) -> str:
+    """Host and port.
+
+    Raises:
+        RemoteError: They are none.
+    """
+    try:
+        parts = urlsplit(url)
+        if not parts.hostname or parts.port == 0:
+            raise ValueError("no host" if not parts.hostname else "port 0")
+    except ValueError as error:
+        raise RemoteError(f"{show(url)}: not a URL ({error}); expected http(s)://HOST/FOLDER/NAME.tar") from None
+    return parts.netloc
+
+
+def _is_absent(reason: object) -> bool:
+    """Whether nothing listens at a port, or no host has a name: what a mistyped URL gives, and waiting rarely mends."""
+    return isinstance(reason, ConnectionRefusedError) or (
+        isinstance(reason, socket.gaierror) and reason.errno == socket.EAI_NONAME
+    )
 
 
 def _blocks(response: Any) -> Iterator[bytes]:

@@ -1,6 +1,7 @@
 """What is wrong with remote shards is told in one line that names the URL."""
 
 import pickle
+import socket
 import ssl
 import urllib.error
 import urllib.request
@@ -8,7 +9,7 @@ import urllib.request
 import pytest
 from torch._utils import ExceptionWrapper
 
-from interlingua.datamodules.shards import ShardSet, attempts
+from interlingua.datamodules.shards import ShardSet, attempts, http_objects
 from interlingua.datamodules.shards.attempts import DeniedObjectError, MissingObjectError, RemoteError
 from interlingua.datamodules.shards.command import main
 
@@ -54,6 +55,51 @@ def test_an_unreachable_server(server, tmp_path, monkeypatch):
         ShardSet(server.url)
     with pytest.raises(ValueError, match="not a URL"):
         ShardSet("http://[bad/a.tar")
+
+
+def test_a_mistyped_port_or_host_is_told_soon(monkeypatch):
+    """Where no host ever answered, waiting does not mend it; the full patience is for hosts that did."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{free.getsockname()[1]}"
+    message = rf"/train/index.json: nothing answers at {url[7:]}: no connection .* \(3 tries\); check host and port"
+    with pytest.raises(RemoteError, match=message):
+        ShardSet(f"{url}/train")
+    with pytest.raises(RemoteError, match=r"nothing answers at .* \(3 tries\)"):
+        ShardSet(f"{url}/a.tar")
+
+    def unknown(*_, **__):
+        raise urllib.error.URLError(socket.gaierror(socket.EAI_NONAME, "Name or service not known"))
+
+    monkeypatch.setattr(urllib.request, "urlopen", unknown)
+    with pytest.raises(RemoteError, match=r"nothing answers at no-host: no connection \(Name .*\) \(3 tries\)"):
+        ShardSet("http://no-host/train")
+
+
+@pytest.mark.parametrize("place", ["127.0.0.1:99999", "127.0.0.1:port", "127.0.0.1:0", ""])
+def test_what_can_be_no_host_is_not_tried_again(monkeypatch, place):
+    monkeypatch.setattr(attempts, "TRIES", 0)
+    with pytest.raises(RemoteError, match=r"/index.json: not a URL \(.*\); expected http"):
+        ShardSet(f"http://{place}/train")
+
+
+def test_a_server_that_starts_late_or_hiccups_is_waited_for(server, monkeypatch):
+    """Refused connections of a host that answered before, and of one that fetches, are tried as often as other trouble."""
+    remote, refusals, plain = ShardSet(server.url), [0] * 6, urllib.request.urlopen
+
+    def refuse(*arguments, **options):
+        if refusals:
+            refusals.pop()
+            raise urllib.error.URLError(ConnectionRefusedError(111, "Connection refused"))
+        return plain(*arguments, **options)
+
+    monkeypatch.setattr(urllib.request, "urlopen", refuse)
+    assert len(ShardSet(server.url)) == len(remote)
+    monkeypatch.setattr(http_objects, "_reached", set())  # as in a worker that is a process of its own
+    refusals.extend([0] * 6)
+    assert remote.read(0).key == "0000"
+    refusals.extend([0] * 2)
+    assert len(ShardSet(server.url)) == len(remote)
 
 
 def test_certificates_are_not_tried_again(server, monkeypatch):
