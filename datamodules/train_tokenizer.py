@@ -21,6 +21,7 @@ from ..modalities.cutters.own import MASK
 from ..modalities.normalization import normalize
 from ..modalities.tokenizer import Tokenizer, write_tokenizer
 from .arguments import check_outputs
+from .shards.cache import Cache
 from .shards.fields import check_language
 from .shards.lines import Lines
 
@@ -220,11 +221,14 @@ def _read_lines(files: Mapping[tuple[str, Path], Path]) -> Iterator[Line]:
             yield from ((code, line) for line in lines)
 
 
-def read_shards(paths: Sequence[str], roles: Sequence[str], report: Callable[[str], None]) -> Iterator[Line]:
+def read_shards(
+    paths: Sequence[str], roles: Sequence[str], report: Callable[[str], None], cache: Cache | None = None
+) -> Iterator[Line]:
     """Texts of shards in the shards' order. Samples that cannot be read are skipped and reported by kind.
 
     Args:
         roles: Roles of the texts to be used; empty: all.
+        cache: As of `ShardSet`.
 
     Raises:
         ValueError: No text has one of the roles.
@@ -232,7 +236,7 @@ def read_shards(paths: Sequence[str], roles: Sequence[str], report: Callable[[st
     from .sample import BadSampleError
     from .shards import ShardSet
 
-    shards = ShardSet(paths)
+    shards = ShardSet(paths, cache=cache)
     if missing := [role for role in roles if role not in shards.roles]:
         raise ValueError(f"--roles: no text has the role {', '.join(missing)}; found {', '.join(shards.roles) or 'none'}")
     faults = Counter(fault.kind for fault in shards.faults)

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from .configuration import ConfigurationError, locate, read_file
 from .datamodules.check_tokenizer import TokenizerReport, check_tokenizer
+from .datamodules.shards.parsing import read_cache
 from .datamodules.shards.reader import ShardSet
 from .modalities.tokenizer import Tokenizer
 
@@ -30,7 +31,7 @@ def check(options: argparse.Namespace) -> int:
     tokenizer = Tokenizer(options.file)
     card = EncoderCard() if options.encoder is None else find_encoder(options.encoder)
     max_tokens = options.max_tokens or card.max_tokens or getattr(card.encoder, "max_tokens", None) or LONGEST
-    shards = ShardSet(options.shards)
+    shards = ShardSet(options.shards, cache=read_cache(options))
     report = check_tokenizer(tokenizer, shards, max_tokens, options.limit_texts, options.languages, options.roles)
     if card.encoder is not None:
         compare(report, tokenizer, card, options.encoder)

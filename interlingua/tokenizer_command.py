@@ -10,6 +10,7 @@ from typing import Any
 
 from .configuration import ConfigurationError
 from .datamodules.arguments import OneLineParser, check_outputs, tell
+from .datamodules.shards.parsing import add_cache, read_cache
 from .tokenizer_dictionary import add_dictionary
 
 PROGRAM = "interlingua tokenizer"
@@ -131,7 +132,7 @@ def _read_texts(options: argparse.Namespace) -> Iterator[tuple[str, str]]:
     from .datamodules.train_tokenizer import read_shards, read_text_files
 
     if options.shards:
-        return read_shards(options.shards, options.roles or [], print)
+        return read_shards(options.shards, options.roles or [], print, read_cache(options))
     if options.roles:
         raise ValueError("--roles chooses texts of --shards; files of --text have none, so leave it out")
     return read_text_files(options.text)
@@ -229,6 +230,7 @@ def _add_check(commands: Any) -> None:
     check.set_defaults(run=_check)
     check.add_argument("file", metavar=FILE)
     check.add_argument("--shards", nargs="+", action="extend", required=True, metavar="PATH", help="tars, patterns, or folders")
+    add_cache(check)
     check.add_argument("--encoder", metavar="FILE", help="a configuration (.yaml) or a checkpoint (.ckpt) with the encoder")
     check.add_argument(
         "--max-tokens",
@@ -263,6 +265,7 @@ def _add_texts(parser: argparse.ArgumentParser) -> None:
     sources = parser.add_mutually_exclusive_group(required=True)
     sources.add_argument("--shards", nargs="+", action="extend", metavar="PATH", help="shards to take all texts from")
     sources.add_argument("--text", nargs="+", action="extend", metavar="LANG=FILE", help="text files, UTF-8, one text a line")
+    add_cache(parser)
 
 
 def _add_roles(parser: argparse.ArgumentParser) -> None:

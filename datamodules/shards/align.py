@@ -13,6 +13,7 @@ from ..align.bitext import Bitext, number_types
 from ..align.model import align, train
 from ..align.words import split_words
 from ..sample import Alignment, Sample
+from .cache import Cache
 from .fields import MEMBERS, FieldMap
 from .progress import track
 from .reader import ShardSet
@@ -44,7 +45,12 @@ class _Place(NamedTuple):
 
 
 def align_shards(
-    paths: Sequence[str] | str, folder: str | Path, languages: Sequence[str], method: str, force: bool = False
+    paths: Sequence[str] | str,
+    folder: str | Path,
+    languages: Sequence[str],
+    method: str,
+    force: bool = False,
+    cache: Cache | None = None,
 ) -> tuple[list[Aligned], Counter[str]]:
     """Write a copy of shards with word alignments between the texts of some languages.
 
@@ -58,6 +64,7 @@ def align_shards(
         languages: Two or more codes; the first is aligned with each of the others.
         method: See `align.symmetrize`.
         force: Replace shards that are in the folder.
+        cache: As of `ShardSet`.
 
     Returns:
         What was done for each pair of languages; and what was left out, counted by kind.
@@ -67,7 +74,7 @@ def align_shards(
         ValueError: A language is in no text, no two texts can be paired, two shards have one name, or the folder is theirs.
     """
     with TemporaryDirectory(prefix="interlingua-align-") as working:
-        shards = ShardSet(paths, FieldMap(members=(*MEMBERS, "json")), working)
+        shards = ShardSet(paths, FieldMap(members=(*MEMBERS, "json")), working, cache)
         _check(shards, languages, Path(folder))
         skipped = Counter(f"sample with a fault: {fault.kind}" for fault in shards.faults)
         skipped.update({f"member that nothing declares: {extension}": count for extension, count in shards.unmatched.items()})
@@ -81,7 +88,8 @@ def align_shards(
 def _check(shards: ShardSet, languages: Sequence[str], folder: Path) -> None:
     """Refuse at once what could only fail after all was learnt."""
     if missing := [code for code in languages if code not in shards.languages]:
-        raise ValueError(f"--languages: no text is in {', '.join(missing)}; found {', '.join(shards.languages) or 'none'}")
+        bad = f" ({len(shards.faults):,} faults: `interlingua shards check` lists them)" if shards.faults else ""
+        raise ValueError(f"--languages: no text is in {', '.join(missing)}; found {', '.join(shards.languages) or 'none'}{bad}")
     paths = [Path(shard.path) for shard in shards.shards]
     if any(path.resolve().parent == folder.resolve() for path in paths):
         raise ValueError(f"{folder}: the shards to align are in this folder; name another for the copy")

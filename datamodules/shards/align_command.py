@@ -8,7 +8,7 @@ from typing import Any
 
 from ..align.symmetrize import METHODS
 from .fields import check_language
-from .parsing import PROGRAM, add_command
+from .parsing import PROGRAM, add_cache, add_command, read_cache
 
 
 def add_align(commands: Any) -> None:
@@ -38,6 +38,7 @@ def add_align(commands: Any) -> None:
         help="how the links of both directions become one set: intersection has fewer and surer ones (default: %(default)s)",
     )
     parser.add_argument("--force", action="store_true", help="replace shards that are in the folder")
+    add_cache(parser)
 
 
 def _align(arguments: argparse.Namespace) -> int:
@@ -47,7 +48,7 @@ def _align(arguments: argparse.Namespace) -> int:
     if len(codes) < 2 or len(set(codes)) < len(codes):
         raise ValueError(f"--languages: expected two or more, each once, found {' '.join(codes)}")
     start = time.perf_counter()
-    done, skipped = align_shards(arguments.paths, arguments.out, codes, arguments.links, arguments.force)
+    done, skipped = align_shards(arguments.paths, arguments.out, codes, arguments.links, arguments.force, read_cache(arguments))
     for kind, count in (+skipped).most_common():
         print(f"skipped: {kind}: {count:,}", file=sys.stderr)
     for aligned in done:

@@ -12,6 +12,7 @@ from ...modalities.batch import Fault
 from ...modalities.tokenizer import Tokenizer
 from ..arrays import load_arrays
 from ..sample import BadSampleError
+from .cache import Cache
 from .fields import FieldMap
 from .paths import read_summary
 from .progress import track
@@ -69,6 +70,7 @@ def check_shards(
     decode: bool = True,
     index_folder: str | Path | None = None,
     tokenizer: Tokenizer | None = None,
+    cache: Cache | None = None,
 ) -> Report:
     """Look at every sample of some shards.
 
@@ -78,11 +80,12 @@ def check_shards(
         decode: Decode all pictures and arrays; without, only the tars and the texts are checked.
         index_folder: As of `ShardSet`.
         tokenizer: Samples whose texts are all in languages that it does not know are faults.
+        cache: As of `ShardSet`.
 
     Raises:
         FileNotFoundError: There are no such shards.
     """
-    shards = ShardSet(paths, fields, index_folder)
+    shards = ShardSet(paths, fields, index_folder, cache)
     table = shards.texts
     _, counts = np.unique(shards.items, return_counts=True)
     languages = _count(table.language, shards.languages)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..arguments import OneLineParser, tell
 from .map_file import read_map
-from .parsing import PROGRAM, add_command
+from .parsing import PROGRAM, add_cache, add_command, read_cache
 from .write_command import add_write
 
 if TYPE_CHECKING:
@@ -45,6 +45,7 @@ def _check(arguments: argparse.Namespace) -> int:
         not arguments.no_decode,
         arguments.index_folder,
         _read_tokenizer(arguments.tokenizer),
+        read_cache(arguments),
     )
     _print(arguments, report.to_json, format_report(report))
     return 0 if report.fit else 1
@@ -80,7 +81,7 @@ def _show(arguments: argparse.Namespace) -> int:
 
     if arguments.number < 1:
         raise ValueError(f"-n: expected 1 or more samples, found {arguments.number}")
-    shards = ShardSet(arguments.paths, read_map(arguments.map), arguments.index_folder)
+    shards = ShardSet(arguments.paths, read_map(arguments.map), arguments.index_folder, read_cache(arguments))
     languages = arguments.language
     numbers = choose(shards, arguments.number, languages, image=True if arguments.sheet else None)
     samples, faults = read_some(shards, numbers)
@@ -107,7 +108,9 @@ def _stats(arguments: argparse.Namespace) -> int:
     if arguments.pictures < 0:
         raise ValueError(f"--pictures: expected 0 or more, found {arguments.pictures}")
     tokenizer = _read_tokenizer(arguments.tokenizer)
-    stats = measure(arguments.paths, read_map(arguments.map), arguments.index_folder, tokenizer, arguments.pictures)
+    stats = measure(
+        arguments.paths, read_map(arguments.map), arguments.index_folder, tokenizer, arguments.pictures, read_cache(arguments)
+    )
     page = write_page(stats, arguments.output)
     print(format_stats(stats))
     print(f"page: {page}")
@@ -117,7 +120,7 @@ def _stats(arguments: argparse.Namespace) -> int:
 def _index(arguments: argparse.Namespace) -> int:
     from .reader import ShardSet
 
-    shards = ShardSet(arguments.paths, read_map(arguments.map), arguments.index_folder)
+    shards = ShardSet(arguments.paths, read_map(arguments.map), arguments.index_folder, read_cache(arguments))
     print(f"{len(shards.shards):,} shards, {len(shards):,} samples, {len(shards.faults):,} faults")
     for kind, count in Counter(fault.kind for fault in shards.faults).most_common():
         print(f"  {kind}: {count:,} (interlingua shards check lists them)")
@@ -170,7 +173,7 @@ def _add_check(commands: Any) -> None:
         + _EXAMPLE_MAP,
     )
     _add_judging(check)
-    _add_index_folder(check)
+    _add_places(check)
 
 
 def _add_repair(commands: Any) -> None:
@@ -220,7 +223,7 @@ def _add_show(commands: Any) -> None:
         help="only samples with a text in one of these languages, and of their texts only those",
     )
     show.add_argument("--sheet", type=Path, metavar="FILE.png", help="also draw pictures and texts into this file")
-    _add_index_folder(show)
+    _add_places(show)
 
 
 def _add_stats(commands: Any) -> None:
@@ -241,7 +244,7 @@ def _add_stats(commands: Any) -> None:
         metavar="N",
         help="pictures whose headers are read, evenly spread where there are more (default: %(default)s)",
     )
-    _add_index_folder(stats)
+    _add_places(stats)
 
 
 def _add_index(commands: Any) -> None:
@@ -259,7 +262,7 @@ def _add_index(commands: Any) -> None:
         metavar="FILE",
         help="also count the tokens of all texts, for batches of equal length; replaces lengths by another tokenizer",
     )
-    _add_index_folder(index)
+    _add_places(index)
 
 
 def _add(commands: Any, name: str, run: Callable, what: str, epilog: str) -> argparse.ArgumentParser:
@@ -270,5 +273,7 @@ def _add(commands: Any, name: str, run: Callable, what: str, epilog: str) -> arg
     return parser
 
 
-def _add_index_folder(parser: argparse.ArgumentParser) -> None:
+def _add_places(parser: argparse.ArgumentParser) -> None:
+    """Options of commands that read shards as training does."""
+    add_cache(parser)
     parser.add_argument("--index-folder", metavar="FOLDER", help="where indexes are kept (default: beside the tars)")

@@ -13,6 +13,7 @@ import numpy as np
 from ...modalities.batch import Fault
 from ...modalities.tokenizer import Tokenizer
 from ..sample import BadSampleError
+from .cache import Cache
 from .fields import FieldMap
 from .progress import track
 from .reader import ShardSet
@@ -97,6 +98,7 @@ def measure(
     index_folder: str | Path | None = None,
     tokenizer: Tokenizer | None = None,
     pictures: int = 20_000,
+    cache: Cache | None = None,
 ) -> Stats:
     """Measure some shards: lengths and languages off their indexes, equal texts by reading all, pictures by their headers.
 
@@ -106,14 +108,16 @@ def measure(
         index_folder: As of `ShardSet`.
         tokenizer: Counts tokens too; None: bytes alone.
         pictures: Pictures that are looked at, evenly spread where there are more.
+        cache: As of `ShardSet`.
 
     Raises:
         FileNotFoundError: There are no such shards.
         ValueError: No sample can be read, or token lengths are there by another tokenizer.
     """
-    shards = ShardSet(paths, fields, index_folder)
+    shards = ShardSet(paths, fields, index_folder, cache)
     if not len(shards):
-        raise ValueError(f"{paths}: there is no sample to read; `interlingua shards check` says why")
+        named = paths if isinstance(paths, str) else " ".join(map(str, paths))
+        raise ValueError(f"{named}: there is no sample to read; `interlingua shards check` says why")
     table = shards.texts
     tokens = None
     if tokenizer is not None:
