@@ -27,27 +27,43 @@ def tell(error: Exception) -> str:
     return str(error)
 
 
-def check_outputs(files: Sequence[Path], force: bool) -> None:
+def check_outputs(files: Sequence[Path], force: bool, option: str = "--output") -> None:
     """Refuse files that cannot be written, before there is anything to write.
 
     Args:
-        files: What `--output` stands for, the one that it names first.
+        files: What the option stands for, the one that it names first.
         force: Whether files may be written over.
+        option: Its name.
 
     Raises:
         ValueError: One is a folder, or no file can be made beside it.
         FileExistsError: One is there, and may not be written over.
     """
     if folders := [file for file in files if file.is_dir()]:
-        raise ValueError(f"--output is {files[0]}, but {folders[0]} is a folder; choose another name")
+        raise ValueError(f"{option} is {files[0]}, but {folders[0]} is a folder; choose another name")
     there = [str(file) for file in files if file.exists()]
     if there and not force:
-        raise FileExistsError(f"{' and '.join(there)} would be overwritten; choose another --output, or give --force")
-    beside = next(folder for folder in files[0].absolute().parents if folder.exists())
+        raise FileExistsError(f"{' and '.join(there)} would be overwritten; choose another {option}, or give --force")
+    _check_folder(files[0], files[0].absolute().parent, option)
+
+
+def check_folder(folder: Path, option: str = "--output") -> None:
+    """Refuse a folder that cannot be written into, before there is anything to write.
+
+    Raises:
+        ValueError: It is a file, or cannot be made or written into.
+    """
+    if folder.exists() and not folder.is_dir():
+        raise ValueError(f"{option} is {folder}, which is a file; expected a folder")
+    _check_folder(folder, folder.absolute(), option)
+
+
+def _check_folder(named: Path, folder: Path, option: str) -> None:
+    beside = next(there for there in (folder, *folder.parents) if there.exists())
     try:
         with TemporaryFile(dir=beside):  # permissions alone do not tell: the disk may be read-only
             pass
     except OSError as error:
         raise ValueError(
-            f"--output is {files[0]}, but no file can be made in {beside} ({error.strerror}); choose another folder"
+            f"{option} is {named}, but no file can be made in {beside} ({error.strerror}); choose another folder"
         ) from None

@@ -1,6 +1,7 @@
 """From numbers of samples to batches: an opened source."""
 
 import hashlib
+import logging
 from collections.abc import Callable
 from functools import cached_property
 
@@ -26,6 +27,8 @@ from .shards.reader import ShardSet
 from .source import Source
 from .steps import Reading, split
 from .turns import ExhaustedError
+
+log = logging.getLogger(__name__)
 
 
 class Reader:
@@ -133,7 +136,17 @@ class Reader:
             if len(kept):
                 name = name_stratum(pair, self.texts.languages)
                 groups.append(Stratum(name, pair, kept, self._units(kept), mean(pair, kept)))
-        return MixedDraws(groups, source.sampling, self.key, chooser)
+        draws = MixedDraws(groups, source.sampling, self.key, chooser)
+        if source.sampling.max_epochs is not None and source.sampling.max_epochs < 1:
+            never = [one.name for one, limit in zip(groups, draws.turns.limits, strict=True) if not limit]
+            log.warning(
+                "source %r: sampling.max_epochs %g is less than one epoch: a part of each language is never read%s; give 1 or "
+                "more if that is not meant",
+                self.name,
+                source.sampling.max_epochs,
+                f", and nothing of {', '.join(never)}" if never else "",
+            )
+        return draws
 
     def _mean_tokens(self, chooser: Chooser) -> Callable[[tuple[int, int], Int64[np.ndarray, "S"]], float]:
         """What tells the tokens of a draw in the mean, by its languages and the samples it is one of."""

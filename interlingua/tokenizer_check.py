@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import re
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
@@ -65,7 +66,10 @@ def find_encoder(file: str) -> EncoderCard:
     from .training import with_kept_encoder
 
     is_configuration = file.endswith((".yaml", ".yml"))
-    configuration = with_kept_encoder(read_file(locate(file))) if is_configuration else read_configuration(file)
+    try:
+        configuration = with_kept_encoder(read_file(locate(file))) if is_configuration else read_configuration(file)
+    except ConfigurationError as error:  # of a file that another option names elsewhere
+        raise ConfigurationError(re.sub(r"^--config\b", "--encoder", str(error))) from None
     arguments = (configuration.get("model") or {}).get("init_args") or {}
     if not isinstance(arguments.get("encoder"), dict):
         raise ConfigurationError(f"{file}: describes no encoder; expected model.init_args.encoder with a class_path")

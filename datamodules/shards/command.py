@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..arguments import OneLineParser, tell
+from ..arguments import OneLineParser, check_folder, check_outputs, tell
 from .map_file import read_map
 from .parsing import PROGRAM, add_cache, add_command, read_cache
 from .write_command import add_write
@@ -81,6 +81,8 @@ def _show(arguments: argparse.Namespace) -> int:
 
     if arguments.number < 1:
         raise ValueError(f"-n: expected 1 or more samples, found {arguments.number}")
+    if arguments.sheet:
+        check_outputs([arguments.sheet], True, "--sheet")
     shards = ShardSet(arguments.paths, read_map(arguments.map), arguments.index_folder, read_cache(arguments))
     languages = arguments.language
     numbers = choose(shards, arguments.number, languages, image=True if arguments.sheet else None)
@@ -107,6 +109,7 @@ def _stats(arguments: argparse.Namespace) -> int:
 
     if arguments.pictures < 0:
         raise ValueError(f"--pictures: expected 0 or more, found {arguments.pictures}")
+    check_folder(arguments.output)
     tokenizer = _read_tokenizer(arguments.tokenizer)
     stats = measure(
         arguments.paths, read_map(arguments.map), arguments.index_folder, tokenizer, arguments.pictures, read_cache(arguments)
@@ -120,11 +123,12 @@ def _stats(arguments: argparse.Namespace) -> int:
 def _index(arguments: argparse.Namespace) -> int:
     from .reader import ShardSet
 
+    tokenizer = _read_tokenizer(arguments.tokenizer)
     shards = ShardSet(arguments.paths, read_map(arguments.map), arguments.index_folder, read_cache(arguments))
     print(f"{len(shards.shards):,} shards, {len(shards):,} samples, {len(shards.faults):,} faults")
     for kind, count in Counter(fault.kind for fault in shards.faults).most_common():
         print(f"  {kind}: {count:,} (interlingua shards check lists them)")
-    if tokenizer := _read_tokenizer(arguments.tokenizer):
+    if tokenizer:
         from .lengths import find_lengths
 
         print(f"{int(find_lengths(shards, tokenizer, replace=True).sum()):,} tokens, start and end of each text with them")

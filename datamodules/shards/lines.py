@@ -22,8 +22,9 @@ class Lines:
         try:
             line, self.number = next(self.stream), self.number + 1
         except (OSError, EOFError, zlib.error) as error:  # what a cut or damaged .gz raises
+            reason = "not gzipped" if isinstance(error, gzip.BadGzipFile) and not self.number else error
             raise ValueError(
-                f"{self.file}, after line {self.number}: cannot be read ({error}); copy it anew"
+                f"{self.file}, after line {self.number}: cannot be read ({reason}); copy it anew"
                 + (", or rename it if it is not gzipped" if self.file.suffix == ".gz" else "")
             ) from None
         if self.number == 1 and b"\r" in line[:-1] and not line.endswith(b"\n"):

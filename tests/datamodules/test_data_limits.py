@@ -72,6 +72,15 @@ def test_a_cap_within_a_block_is_reached_to_the_last_draw(uneven, data, epochs):
         texts.read_step(total, 0, 1)
 
 
+@pytest.mark.parametrize(("epochs", "told"), [(0.3, ", and nothing of de; give 1"), (None, ""), (1, ""), (2.5, "")])
+def test_a_cap_below_one_epoch_is_told(uneven, data, caplog, epochs, told):
+    reader(uneven, data, batch_size=1, sampling=Sampling(0.3, max_epochs=epochs))
+    found = [record.getMessage() for record in caplog.records if "max_epochs" in record.getMessage()]
+    assert len(found) == bool(told)
+    assert all("sampling.max_epochs 0.3 is less than one epoch: a part of each language is never" in line for line in found)
+    assert all(told in line for line in found)
+
+
 STEPS = {
     "rows": {"batch_size": 8},
     "tokens": {"batch_tokens": 512, "micro_batch_tokens": 64},

@@ -110,6 +110,15 @@ def test_mistakes_are_told_in_the_words_of_the_command_line(tmp_path, run, capsy
     command = ["write", "tsv", tmp_path / "t.tsv"]
     assert ": samples per shard: expected 1 or more, found 0" in run(*command, tmp_path / "o", "--samples-per-shard", 0)[2]
     assert "t.tsv/o: the folder cannot be made (Not a directory); name" in run(*command, tmp_path / "t.tsv" / "o")[2]
+    for command, message in (
+        (["stats", "--output", tmp_path / "t.tsv"], f"--output is {tmp_path / 't.tsv'}, which is a file; expected a folder"),
+        (["stats", "--output", tmp_path / "t.tsv" / "o"], "no file can be made in"),
+        (["show", "--sheet", tmp_path], f"--sheet is {tmp_path}, but {tmp_path} is a folder"),
+        (["index", "--tokenizer", tmp_path / "none.model"], "none.model does not exist"),
+    ):
+        status, out, error = run(*command, tmp_path / "a.tar")
+        assert (status, out) == (2, ""), "it is told before the shards are looked at"
+        assert message in error
     with pytest.raises(SystemExit):
         run("show", tmp_path, "-n", "many")
     assert "argument -n: found 'many', expected a whole number" in capsys.readouterr().err

@@ -56,7 +56,7 @@ def refused(capsys, *argv):
         ("blank.txt", "no "),
         ("latin.txt", "latin.txt, line 2: not UTF-8 (invalid start byte)"),
         ("cut.txt.gz", "cut.txt.gz, after line"),
-        ("plain.txt.gz", "plain.txt.gz, after line 0: cannot be read"),
+        ("plain.txt.gz", "plain.txt.gz, after line 0: cannot be read (not gzipped)"),
         ("none.txt", "none.txt: cannot be read (No such file or directory)"),
         ("folder", "folder: cannot be read (Is a directory)"),
     ],
@@ -100,6 +100,13 @@ def test_texts_and_roles_that_cannot_be_meant(made, capsys):
     printed = capsys.readouterr().out
     assert "left out: 1 texts in xx, a language that the tokenizer does not know" in printed
     assert "pieces of 1 texts" in printed
+
+
+def test_the_option_that_names_a_missing_configuration_is_told(made, capsys):
+    with ShardWriter(made / "few") as writer:
+        writer.write("0", [Caption("en", "a house")])
+    check = ["check", made / "t.model", "--shards", made / "few", "--encoder", made / "none.yaml"]
+    assert f"check: --encoder {made / 'none.yaml'}: no such file" in refused(capsys, *check)
 
 
 def test_numbers_are_asked_for_in_words(made, capsys):
