@@ -4,24 +4,19 @@ way round. ERNIE-M, arXiv:2012.15674, section 3.
 Neither the paper's code nor its numbers for this objective were released: the defaults are BERT's and ours.
 """
 
-from typing import Literal
-
 import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
 from ...modalities.batch import Batch
-from ...modalities.chance import salt, uniform
-from ...modalities.pair import swap_texts
 from ...models.encoder import Encoder, States
 from ...models.packing import Slots, same_document
-from .halves import Joining, check_pair, joined
+from .halves import Joining, Orders, check_orders, check_pair, joined, order_texts
 from .hiding import Scheme, check_hiding
 from .objective import Loss, Objective
 from .rows import refuse_packed, refuse_single
 from .token_prediction import count_hidden, hide_texts, predict_hidden
 
-ORDER = salt("order")
 WHO = "cross-attention language"
 
 
@@ -51,7 +46,7 @@ class CrossAttentionLanguage(Objective):
         self,
         pair: str = "ernie-m",
         max_tokens: int | None = None,
-        orders: Literal["given", "drawn"] = "given",
+        orders: Orders = "given",
         rate: float = 0.15,
         scheme: Scheme = "token",
         keep: float = 0.1,
@@ -74,8 +69,7 @@ class CrossAttentionLanguage(Objective):
         """
         super().__init__(weight)
         check_pair(pair, max_tokens, WHO)
-        if orders not in ("given", "drawn"):
-            raise ValueError(f"{WHO}: orders is {orders!r}, expected given or drawn")
+        check_orders(orders, WHO)
         self.pair, self.max_tokens, self.orders = pair, max_tokens, orders
         self.hiding = check_hiding(WHO, scheme, rate, keep, random)
 
@@ -96,11 +90,8 @@ class CrossAttentionLanguage(Objective):
         """
         refuse_single(batch, WHO)
         refuse_packed(batch, WHO)
-        text, translation = batch.text, batch.translation
-        if self.orders == "drawn":
-            draw = uniform(self.key, salt(batch.source), batch.epoch, batch.sample, ORDER)
-            text, translation = swap_texts(text, translation, draw < 0.5)
-        return self.joining.join_halves(batch, text, translation)
+        halves = order_texts(self.orders, batch, batch.text, batch.translation, self.key)
+        return self.joining.join_halves(batch, *halves)
 
     def mark(self, view: Batch, pool: Batch | None = None) -> Batch:
         marked = hide_texts(view, ("text",), self.key, self.hiding, self.vocabulary, None)

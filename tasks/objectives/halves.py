@@ -2,21 +2,29 @@
 
 import logging
 from dataclasses import dataclass
+from typing import Literal, get_args
 
 import torch
-from jaxtyping import Bool
+from jaxtyping import Bool, Int
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from ...modalities.batch import Batch, Text
-from ...modalities.pair import PairForm, join_texts, pair_form
+from ...modalities.chance import salt, uniform
+from ...modalities.pair import PairForm, join_texts, pair_form, swap_texts
 from ...modalities.vocabulary import Vocabulary
 from ...models.encoder import Encoder, States
 from ...models.pair_head import PairHead
+from .borrowing import differs
 from .objective import Loss
 from .rows import refuse_packed
 
 log = logging.getLogger(__name__)
+
+Orders = Literal["given", "drawn"]
+"""Which of two texts comes first: the text, as the source chooses it, or either, by a draw of each sample and epoch."""
+
+ORDER = salt("order")
 
 FORMS_OF_LANGUAGE_TOWERS = ("xlm", "xlm-classification")
 """Forms of XLM's towers, the only ones with language vectors."""
@@ -97,6 +105,27 @@ def check_pair(pair: str, max_tokens: int | None, who: str) -> PairForm:
     return form
 
 
+def check_orders(orders: str, who: str) -> None:
+    """Raise ValueError if there are no such orders."""
+    if orders not in get_args(Orders):
+        raise ValueError(f"{who}: orders is {orders!r}, expected {' or '.join(get_args(Orders))}")
+
+
+def order_texts(orders: Orders, batch: Batch, first: Text, second: Text, key: int) -> tuple[Text, Text]:
+    """Two texts of each row of a batch in the order asked for.
+
+    Args:
+        orders: As `Orders` says.
+        batch: Whose texts they are.
+        first, second: The texts, in the order given.
+        key: Random key of the objective.
+    """
+    if orders == "given":
+        return first, second
+    draw = uniform(key, salt(batch.source), batch.epoch, batch.sample, ORDER)
+    return swap_texts(first, second, draw < 0.5)
+
+
 def _warn_misfit(encoder: Encoder, pair: str, form: PairForm, who: str) -> None:
     """Say of a form that it is not one of the encoder's kind of tower, with language vectors or without."""
     if encoder.languages and pair not in FORMS_OF_LANGUAGE_TOWERS:
@@ -124,6 +153,18 @@ def check_halves(batch: Batch, who: str) -> None:
 def readable(text: Text) -> Bool[Tensor, "B"]:
     """Rows that have a piece of a text, control tokens apart."""
     return (text.word >= 0).any(1)
+
+
+def languages(text: Text) -> Int[Tensor, "B"]:
+    """Language of each text; -1 where nothing is present."""
+    return text.language.masked_fill(~text.present, -1).amax(1)
+
+
+def replacements(own: Batch, pool: Batch) -> Bool[Tensor, "B N"]:
+    """Which texts of the pool may stand in the place of each row's: of another item, with other words, and in the same
+    language, which would else give them away."""
+    same_language = languages(own.text)[:, None] == languages(pool.text)
+    return differs(own, pool) & same_language & readable(pool.text)
 
 
 def joined(batch: Batch) -> Bool[Tensor, "B"]:

@@ -1,15 +1,15 @@
 """Next sentence prediction (NSP): does the second half follow the first? BERT, arXiv:1810.04805, section 3.1, task 2."""
 
 import torch
-from jaxtyping import Bool, Int
+from jaxtyping import Int
 from torch import Tensor
 
 from ...modalities.batch import Batch
 from ...modalities.chance import salt, uniform
 from ...models.encoder import Encoder, States
 from ...models.pair_head import PairHead
-from .borrowing import differs, exchange, lend_texts, warn_alone
-from .halves import Joining, check_halves, check_pair, half_loss, joined, readable
+from .borrowing import exchange, lend_texts, warn_alone
+from .halves import Joining, check_halves, check_pair, half_loss, joined, readable, replacements
 from .objective import Loss, Objective
 
 SWAP = salt("next sentence")
@@ -78,7 +78,7 @@ class NextSentence(Objective):
         pairs = readable(view.text) & readable(view.translation)
         pairs = pairs if view.matched is None else pairs & view.matched
         wanted = pairs & (uniform(self.key, salt(view.source), view.epoch, view.sample, SWAP) < self.rate)
-        candidate = differs(own, pool) & _same_language(own, pool) & readable(pool.text)
+        candidate = replacements(own, pool)
         self._warned = self._warned or warn_alone(wanted & ~candidate.any(1), view.source, NEGATIVE)
         other = exchange(own._replace(matched=view.matched), pool, wanted, candidate, self.key, self.joining.vocabulary.pad)
         return self.joining.join_halves(view._replace(matched=other.matched), view.text, other.text)
@@ -89,8 +89,3 @@ class NextSentence(Objective):
     def loss(self, states: States, marked: Batch) -> Loss:
         replaced = torch.zeros_like(marked.item, dtype=torch.bool) if marked.matched is None else ~marked.matched
         return half_loss(self.pair_head, states, marked, replaced)
-
-
-def _same_language(own: Batch, pool: Batch) -> Bool[Tensor, "B N"]:
-    left, right = (one.text.language.masked_fill(~one.text.present, -1).amax(1) for one in (own, pool))
-    return left[:, None] == right

@@ -10,15 +10,14 @@ from torch.nn.functional import embedding_bag
 
 from ...modalities.batch import Batch, Text
 from ...modalities.chance import salt, uniform
-from ...modalities.pair import swap_texts
 from ...models.encoder import Encoder, States
 from ...models.pair_head import PairHead
-from .borrowing import differs, exchange, lend_texts, warn_alone
-from .halves import Joining, check_pair, half_loss, joined, readable
+from .borrowing import exchange, lend_texts, warn_alone
+from .halves import Joining, Orders, check_orders, check_pair, half_loss, joined, order_texts, readable, replacements
 from .objective import Loss, Objective
 from .rows import refuse_packed, refuse_single
 
-SWAP, ORDER = salt("paraphrase"), salt("order")
+SWAP = salt("paraphrase")
 WHO = "paraphrase"
 NEGATIVE = "translation of another item in their language"
 FINE, UNIT = 2.0**14, 2.0**20
@@ -50,7 +49,7 @@ class Paraphrase(Objective):
         rate: float = 0.5,
         pair: str = "xlm",
         max_tokens: int | None = None,
-        orders: Literal["given", "drawn"] = "given",
+        orders: Orders = "given",
         weight: float = 1.0,
     ):
         """
@@ -68,9 +67,9 @@ class Paraphrase(Objective):
             ValueError: An option is unknown or out of range, or rows are too short for the form.
         """
         super().__init__(weight)
-        for name, value, known in (("negatives", negatives, ("random", "mined")), ("orders", orders, ("given", "drawn"))):
-            if value not in known:
-                raise ValueError(f"{WHO}: {name} is {value!r}, expected {' or '.join(known)}")
+        if negatives not in ("random", "mined"):
+            raise ValueError(f"{WHO}: negatives is {negatives!r}, expected random or mined")
+        check_orders(orders, WHO)
         if not 0 <= rate <= 1:
             raise ValueError(f"{WHO}: rate is {rate}, but a share lies between 0 and 1")
         check_pair(pair, max_tokens, WHO)
@@ -113,10 +112,8 @@ class Paraphrase(Objective):
             )
         own = self.lend(view)
         other = self._exchange(view, own, own if pool is None else pool)
-        first, second = view.text, other.text
-        if self.orders == "drawn":
-            first, second = swap_texts(first, second, self._draw(view, ORDER) < 0.5)
-        return self.joining.join_halves(view._replace(matched=other.matched), first, second)
+        halves = order_texts(self.orders, view, view.text, other.text, self.key)
+        return self.joining.join_halves(view._replace(matched=other.matched), *halves)
 
     def count(self, marked: Batch) -> Int[Tensor, ""]:
         return joined(marked).sum()
@@ -129,16 +126,12 @@ class Paraphrase(Objective):
         """The translations that are read, with what is matched."""
         pairs = readable(view.text) & readable(view.translation)
         pairs = pairs if view.matched is None else pairs & view.matched
-        wanted = pairs & (self._draw(view, SWAP) < self.rate)
-        same_language = _languages(own.text)[:, None] == _languages(pool.text)
-        candidate = differs(own, pool) & same_language & readable(pool.text)
+        wanted = pairs & (uniform(self.key, salt(view.source), view.epoch, view.sample, SWAP) < self.rate)
+        candidate = replacements(own, pool)
         self._warned = self._warned or warn_alone(wanted & ~candidate.any(1), view.source, NEGATIVE)
         if self.negatives == "mined":
             candidate = nearest(compare_texts(view.text, pool.text, self._tokens[0].weight), candidate)
         return exchange(own._replace(matched=view.matched), pool, wanted, candidate, self.key, self.joining.vocabulary.pad)
-
-    def _draw(self, view: Batch, purpose: int) -> Float64[Tensor, "B"]:
-        return uniform(self.key, salt(view.source), view.epoch, view.sample, purpose)
 
 
 def nearest(similarity: Float64[Tensor, "B N"], candidate: Bool[Tensor, "B N"]) -> Bool[Tensor, "B N"]:
@@ -175,8 +168,3 @@ def _average(text: Text, table: Tensor) -> Float64[Tensor, "B E"]:
         sums = vectors.new_zeros(len(counts), table.shape[1])
     length = sums.square().sum(1, keepdim=True).sqrt().clamp_min(1)
     return (sums / length * UNIT).round()
-
-
-def _languages(text: Text) -> Int[Tensor, "B"]:
-    """Language of each text; -1 where nothing is present."""
-    return text.language.masked_fill(~text.present, -1).amax(1)

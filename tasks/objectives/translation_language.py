@@ -4,18 +4,15 @@ XLM, arXiv:1901.07291, section 3.3; InfoXLM, arXiv:2007.07834, section 3.2.
 """
 
 import logging
-from typing import Literal
 
 import torch
-from jaxtyping import Bool, Int
+from jaxtyping import Int
 from torch import Tensor
 
 from ...modalities.batch import Batch, Text
-from ...modalities.chance import salt, uniform
-from ...modalities.pair import swap_texts
 from ...modalities.text import text_identity
 from ...models.encoder import Encoder, States
-from .halves import Joining, check_pair
+from .halves import Joining, Orders, check_orders, check_pair, languages, order_texts
 from .hiding import Scheme, check_hiding
 from .objective import Loss, Objective
 from .rows import refuse_packed, refuse_single
@@ -24,7 +21,6 @@ from .word_weights import check_counts, load_counts, weigh_entries
 
 log = logging.getLogger(__name__)
 
-ORDER = salt("order")
 WHO = "translation language"
 
 
@@ -41,7 +37,7 @@ class TranslationLanguage(Objective):
         self,
         pair: str = "xlm-roberta",
         max_tokens: int | None = None,
-        orders: Literal["given", "drawn"] = "given",
+        orders: Orders = "given",
         rate: float = 0.15,
         scheme: Scheme = "token",
         keep: float = 0.1,
@@ -66,8 +62,7 @@ class TranslationLanguage(Objective):
         """
         super().__init__(weight)
         check_pair(pair, max_tokens, WHO)
-        if orders not in ("given", "drawn"):
-            raise ValueError(f"{WHO}: orders is {orders!r}, expected given or drawn")
+        check_orders(orders, WHO)
         self.pair, self.max_tokens, self.orders, self.path = pair, max_tokens, orders, counts
         self.hiding = check_hiding(WHO, scheme, rate, keep, random)
         self.counts = load_counts(WHO, alpha, counts, scheme)
@@ -95,12 +90,9 @@ class TranslationLanguage(Objective):
         """
         refuse_single(batch, WHO)
         refuse_packed(batch, WHO)
-        text, translation = batch.text, batch.translation
-        self._warn(batch.source, text, translation)
-        if self.orders == "drawn":
-            draw = uniform(self.key, salt(batch.source), batch.epoch, batch.sample, ORDER)
-            text, translation = swap_texts(text, translation, draw < 0.5)
-        return self.joining.join_halves(batch, text, translation)
+        self._warn(batch.source, batch.text, batch.translation)
+        halves = order_texts(self.orders, batch, batch.text, batch.translation, self.key)
+        return self.joining.join_halves(batch, *halves)
 
     def mark(self, view: Batch, pool: Batch | None = None) -> Batch:
         return hide_texts(view, ("text",), self.key, self.hiding, self.vocabulary, self.weights)
@@ -116,7 +108,7 @@ class TranslationLanguage(Objective):
         if source in self._warned:
             return
         pairs = text.present.any(1) & translation.present.any(1)
-        one_language = pairs & (_language(text) == _language(translation))
+        one_language = pairs & (languages(text) == languages(translation))
         alike = pairs & (text_identity(text) == text_identity(translation))
         same, equal, count = torch.stack([one_language.sum(), alike.sum(), pairs.sum()]).tolist()
         if same or 2 * equal > count:
@@ -130,9 +122,3 @@ class TranslationLanguage(Objective):
                 same,
                 equal,
             )
-
-
-def _language(text: Text) -> Int[Tensor, "B"]:
-    """Language of each text."""
-    present: Bool[Tensor, "B L"] = text.present
-    return text.language.masked_fill(~present, -1).amax(1)

@@ -3,25 +3,21 @@
 Unicoder, arXiv:1909.00964, section 3. No code of it was ever released; what the paper leaves open is said below.
 """
 
-from typing import Literal
-
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from ...modalities.batch import Batch
-from ...modalities.chance import salt, uniform
-from ...modalities.pair import swap_texts
 from ...models.encoder import Encoder, States
 from ...models.towers import TextTower
 from ...models.transformer import initialize
 from ...models.two_towers import TwoTowers
+from .halves import Orders, check_orders, order_texts
 from .mixed_pairs import translated
 from .objective import Loss, Objective
 from .rows import refuse_packed, refuse_single
 from .token_prediction import count_hidden, predict_hidden
 
-ORDER = salt("order")
 WHO = "word recovery"
 
 
@@ -39,7 +35,7 @@ class WordRecovery(Objective):
 
     one_item_a_row = True
 
-    def __init__(self, orders: Literal["given", "drawn"] = "given", weight: float = 1.0):
+    def __init__(self, orders: Orders = "given", weight: float = 1.0):
         """
         Args:
             orders: Which of the two is recovered from the other. `given`: the text, as the source chooses it. `drawn`: text or
@@ -50,8 +46,7 @@ class WordRecovery(Objective):
             ValueError: An option is unknown or out of range.
         """
         super().__init__(weight)
-        if orders not in ("given", "drawn"):
-            raise ValueError(f"{WHO}: orders is {orders!r}, expected given or drawn")
+        check_orders(orders, WHO)
         self.orders = orders
 
     def connect(self, encoder: Encoder) -> None:
@@ -72,10 +67,7 @@ class WordRecovery(Objective):
         """
         refuse_single(batch, WHO)
         refuse_packed(batch, WHO)
-        text, translation = batch.text, batch.translation
-        if self.orders == "drawn":
-            draw = uniform(self.key, salt(batch.source), batch.epoch, batch.sample, ORDER)
-            text, translation = swap_texts(text, translation, draw < 0.5)
+        text, translation = order_texts(self.orders, batch, batch.text, batch.translation, self.key)
         return batch._replace(text=text, translation=translation, alignment=None)
 
     def mark(self, view: Batch, pool: Batch | None = None) -> Batch:
