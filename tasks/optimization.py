@@ -4,7 +4,7 @@ AdamW: arXiv:1711.05101. Decay is decided by what a parameter is, not by its nam
 """
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Any, get_args
@@ -174,21 +174,34 @@ def clip_gradients(parameters: Iterable[tuple[str, nn.Parameter]], max_norm: flo
 
     Raises:
         FloatingPointError: If the norm is not finite, on all ranks alike, before any parameter has moved; names the first
-            parameters at fault.
+            parameters at fault, or, where each is finite, those with the largest gradients.
     """
     graded = [(name, parameter) for name, parameter in parameters if parameter.grad is not None]
     gradients = {name: parameter.grad for name, parameter in graded if parameter.grad is not None}
     norm = torch.as_tensor(nn.utils.get_total_norm(list(gradients.values())))
     if not torch.isfinite(norm):
-        wrong = [name for name, gradient in gradients.items() if not torch.isfinite(gradient).all()]
-        raise FloatingPointError(
-            f"the gradient norm is {norm.item()}: {len(wrong)} of {len(graded)} gradients are not finite, first of "
-            f"{', '.join(wrong[:5]) or 'none (the norm itself overflows)'}; weights are as they were before this step. "
-            "Lower the learning rate, lengthen the warm-up, or look for bad samples"
-        )
+        raise FloatingPointError(f"the gradient norm is {norm.item()}: {_describe_overflow(gradients)}")
     if max_norm is not None:
         nn.utils.clip_grads_with_norm_([parameter for _, parameter in graded], max_norm, norm)
     return norm
+
+
+def _describe_overflow(gradients: Mapping[str, Tensor]) -> str:
+    """Which gradients are at fault for a norm that is not finite, and what may be done."""
+    wrong = [name for name, gradient in gradients.items() if not torch.isfinite(gradient).all()]
+    kept = "weights are as they were before this step"
+    if wrong:
+        return (
+            f"{len(wrong)} of {len(gradients)} gradients are not finite, the first of them {', '.join(wrong[:5])}; {kept}. "
+            "Lower the learning rate, lengthen the warm-up, or look for bad samples"
+        )
+    largest = {name: gradient.abs().max().item() for name, gradient in gradients.items() if gradient.numel()}
+    first = sorted(largest, key=lambda name: -largest[name])[:5]
+    return (
+        f"each of the {len(gradients)} gradients is finite, but together they are too large for a number of their kind, "
+        f"above all {', '.join(f'{name} (up to {largest[name]:.1e})' for name in first)}; {kept}. "
+        "Look for an objective whose weight is too high or whose temperature is too low, or for bad samples"
+    )
 
 
 def _can_fuse(parameters: Sequence[nn.Parameter]) -> bool | None:

@@ -230,6 +230,17 @@ def test_gradients_that_are_not_finite_are_named(value):
         clip_gradients(model.named_parameters(), 1.0)
 
 
+def test_a_norm_that_overflows_names_the_largest_gradients():
+    model = Model()
+    give_gradients(model)
+    model.image.norm.weight.grad[1] = -1e30
+    with pytest.raises(FloatingPointError) as error:
+        clip_gradients(model.named_parameters(), 1.0)
+    assert "gradients is finite, but together they are too large" in str(error.value)
+    assert "above all image.norm.weight (up to 1.0e+30)" in str(error.value)
+    assert "none" not in str(error.value)
+
+
 def test_no_gradient_at_all_has_norm_zero():
     assert clip_gradients(Model().named_parameters(), 1.0) == 0
 
