@@ -19,11 +19,13 @@ from .cross_attention_language import across_halves
 from .halves import Joining, check_pair
 from .hiding import Scheme, check_hiding
 from .objective import Loss, Objective
+from .ranges import COLDEST, HOTTEST, check_range
 from .rows import refuse_packed
 from .token_prediction import count_hidden, hide_texts, predict_hidden
 
 LANGUAGE, FILL = salt("language"), salt("fill")
 WHO = "back-translation language"
+MOST_RATIO = 4.0
 SCORES = 2**24
 """Scores of vocabulary entries that are held at once."""
 
@@ -54,7 +56,8 @@ class BackTranslationLanguage(Objective):
     ):
         """
         Args:
-            ratio: Length of the pseudo-translation in pieces of the text's own length, one piece at least. Ours.
+            ratio: Length of the pseudo-translation in pieces of the text's own length, one piece at least: from a quarter to
+                four times, between which real translations lie, too. Ours; in the paper it is about as long as the text (1).
             languages: Ids (places in the tokenizer's list) of the languages to translate into, of towers with language vectors:
                 each sample and epoch draws one of them other than the text's own. None: all that the tower knows.
             temperature: 0: the entry with the highest score fills a place (ours); above: an entry drawn by the softmax of the
@@ -70,10 +73,10 @@ class BackTranslationLanguage(Objective):
             ValueError: An option is unknown or out of range; see `MaskedLanguage`.
         """
         super().__init__(weight)
-        if not 0 < ratio < float("inf"):
-            raise ValueError(f"{WHO}: ratio is {ratio}, but must be above 0")
-        if not 0 <= temperature < float("inf"):
-            raise ValueError(f"{WHO}: temperature is {temperature}; expected 0 (the best entry) or more")
+        hint = " times the text's own length; a translation is about as long as its text (1)"
+        check_range(WHO, "ratio", ratio, 1 / MOST_RATIO, MOST_RATIO, hint)
+        if temperature != 0:
+            check_range(WHO, "temperature", temperature, COLDEST, HOTTEST, ", or 0 (the best entry)")
         check_pair(pair, max_tokens, WHO)
         self.ratio, self.languages, self.temperature = ratio, languages, temperature
         self.pair, self.max_tokens = pair, max_tokens

@@ -28,6 +28,7 @@ from .hiding import Hiding, hide_tokens
 from .mixed_pairs import mix_pairs, translated
 from .objective import Loss, Objective
 from .queue import KeyQueue
+from .ranges import check_temperature
 from .rows import refuse_single
 
 log = logging.getLogger(__name__)
@@ -109,8 +110,7 @@ class CrossLingualContrast(Objective):
         for name, number, least in (("layer", layer, 0), ("queue", queue, 1)):
             if number < least:
                 raise ValueError(f"{WHO}: {name} is {number}; expected {least} or more")
-        if not temperature > 0:
-            raise ValueError(f"{WHO}: temperature is {temperature}, but must be above 0")
+        check_temperature(WHO, temperature)
         if not 0 <= rate <= 1:
             raise ValueError(f"{WHO}: rate is {rate}, but a share lies between 0 and 1")
         self.layer, self.size, self.temperature, self.normalize = layer, queue, temperature, normalize

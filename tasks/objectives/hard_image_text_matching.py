@@ -12,6 +12,7 @@ from ...models.encoder import Encoder, States
 from .borrowing import borrow, differs, warn_alone
 from .objective import Loss, Objective
 from .pairs import belonging, build_head, match_loss
+from .ranges import check_temperature
 from .rows import join_rows
 
 CHOICE = salt("hard choice")
@@ -33,11 +34,10 @@ class HardImageTextMatching(Objective):
             weight: Coefficient of this objective in the summed loss.
 
         Raises:
-            ValueError: The temperature is not positive.
+            ValueError: The temperature is out of its range.
         """
         super().__init__(weight)
-        if not temperature > 0:
-            raise ValueError(f"hard image-text matching: temperature is {temperature}, but must be above 0")
+        check_temperature("hard image-text matching", temperature)
         self.temperature = temperature
         self._warned = False
 

@@ -22,6 +22,7 @@ from ...models.table_gradients import look_up
 from ...models.transformer import initialize
 from .halves import Joining, check_pair, joined
 from .objective import Loss, Objective
+from .ranges import check_temperature
 from .rows import refuse_packed, refuse_single
 
 WHO = "word contrast"
@@ -57,7 +58,8 @@ class WordContrast(Objective):
             max_tokens: Longest row; in a longer one the longer half loses pieces first. None: the encoder's longest text,
                 or twice that where positions restart.
             others: Number of words that each pair's own are told from: drawn one by one from the entries of the vocabulary
-                that are neither in the pair nor control tokens, so that one may come twice. Not told in the paper.
+                that are neither in the pair nor control tokens, so that one may come twice; fewer than there are such entries.
+                Not told in the paper.
             similarity: `cosine`, as the paper has it between sentences, or `dot`, the inner product.
             temperature: What similarities are divided by. The paper's formula has none (1), where cosines can tell a pair's
                 words from a thousand others by little; 0.05 to 0.1, ours, learns more.
@@ -72,8 +74,7 @@ class WordContrast(Objective):
             raise ValueError(f"{WHO}: others is {others}; expected 1 word or more")
         if similarity not in get_args(Similarity):
             raise ValueError(f"{WHO}: similarity is {similarity!r}, expected one of {', '.join(get_args(Similarity))}")
-        if not temperature > 0:
-            raise ValueError(f"{WHO}: temperature is {temperature}, but must be above 0")
+        check_temperature(WHO, temperature)
         self.pair, self.max_tokens, self.others = pair, max_tokens, others
         self.similarity, self.temperature = similarity, temperature
 
@@ -81,9 +82,16 @@ class WordContrast(Objective):
         """Build the linear layer, from the width of states to that of the token table.
 
         Raises:
-            ValueError: The encoder reads no text, none as long as `max_tokens`, or too short ones for a pair.
+            ValueError: The encoder reads no text, none as long as `max_tokens`, or too short ones for a pair, or its vocabulary
+                has fewer words than `others`.
         """
         self.joining = Joining.of(encoder, self.pair, WHO, self.max_tokens)
+        words = encoder.vocabulary.size - len(encoder.vocabulary.controls)
+        if self.others >= words:
+            raise ValueError(
+                f"{WHO}: others is {self.others}, but the encoder's vocabulary has {words} words beside its control tokens, "
+                f"one of which at least is a pair's own; set others to {words - 1} at most"
+            )
         self.vocabulary, self._tied = encoder.vocabulary, (encoder.tokens,)  # where the module's registry does not look
         self.projection = nn.Linear(encoder.widths["text"], encoder.tokens.embedding_dim)
         initialize(self.projection)

@@ -129,11 +129,19 @@ def test_sources_without_translations_packed_rows_and_encoders_that_cannot_serve
         WordContrast().connect(tiny.two_towers().image)
 
 
+@pytest.mark.parametrize("others", [95, 10**12])
+def test_more_other_words_than_the_vocabulary_has_are_refused_with_both_numbers(others):
+    """A hundred entries, five of them control tokens, and one the pair's own: 94 are left."""
+    connected(others=94)
+    with pytest.raises(ValueError, match=f"others is {others}, but .* vocabulary has 95 words .* set others to 94 at most"):
+        connected(others=others)
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
         ({"others": 0}, "word contrast: others is 0; expected 1 word or more"),
-        ({"temperature": 0.0}, "temperature is 0.0, but must be above 0"),
+        ({"temperature": 0.0}, "word contrast: temperature is 0.0; expected a number from"),
         ({"pair": "xml"}, "pair is 'xml', expected one of bert"),
         ({"max_tokens": 4}, "word contrast: max_tokens is 4; pairs of the form xlm-roberta need at least 6"),
     ],
