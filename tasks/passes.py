@@ -1,6 +1,7 @@
 """Passes: which objectives read a source, and which of them share one reading."""
 
 from collections.abc import Mapping, Sequence
+from itertools import combinations
 from typing import NamedTuple
 
 from .objectives.objective import Objective
@@ -42,13 +43,37 @@ def plan_passes(passes: Mapping[str, Sequence[Sequence[str]]], objectives: Mappi
 
 
 def _check_sharing(source: str, names: Sequence[str], objectives: Mapping[str, Objective]) -> None:
-    if len(names) < 2:
-        return
-    for name in names:
-        if type(objectives[name]).read is not Objective.read:
+    """Raise ValueError if two objectives of a group cannot share a reading; says how they are to be written."""
+    for first, second in combinations(names, 2):
+        why = _clash(first, second, objectives)
+        if why is not None:
             raise ValueError(
-                f"passes.{source}: {name} reads in a way of its own and needs a group for itself, found {list(names)}"
+                f"passes.{source}: {why}, so that {first} and {second} cannot share a reading: in the place of "
+                f"[{', '.join(names)}] write {_split(names, objectives)}"
             )
-    own = [name for name in names if type(objectives[name]).view is not Objective.view]
-    if len(own) > 1:
-        raise ValueError(f"passes.{source}: {own} each view the batch in a way of their own; give each a group for itself")
+
+
+def _clash(first: str, second: str, objectives: Mapping[str, Objective]) -> str | None:
+    """Why two objectives cannot share a reading; None where they can."""
+    asked = {objectives[name].sharing: name for name in (second, first)}
+    if "alone" in asked:
+        alone = asked["alone"]
+        return f"{alone} reads in a way of its own and needs a group for itself"
+    if asked.keys() == {"rows"}:
+        return f"{first} and {second} each make rows of their own"
+    if asked.keys() == {"rows", "apart"}:
+        return f"{asked['apart']} reads text and translation apart, which {asked['rows']} joins in rows of its own"
+    return None
+
+
+def _split(names: Sequence[str], objectives: Mapping[str, Objective]) -> str:
+    """Groups that can be: each objective in the first in which it disturbs none."""
+    groups: list[list[str]] = []
+    for name in names:
+        fitting = (group for group in groups if not any(_clash(other, name, objectives) for other in group))
+        group = next(fitting, None)
+        if group is None:
+            groups.append([name])
+        else:
+            group.append(name)
+    return "[" + ", ".join(f"[{', '.join(group)}]" for group in groups) + "]"

@@ -64,12 +64,12 @@ class Pretraining(lightning.LightningModule):
         if denominator not in ("each", "pooled"):
             raise ValueError(f"denominator must be 'each' or 'pooled', found {denominator!r}")
         self.automatic_optimization = False
+        self.plan = plan_passes(passes, objectives)  # first: what it refuses needs no weights
         self.encoder = encoder
         start = None if initial is None else Restoration(initial, rank_zero_info)
         if start is not None:
             start.fill_encoder(encoder)
         self.objectives = nn.ModuleDict(objectives)
-        self.plan = plan_passes(passes, objectives)
         self.optimization, self.seed, self.denominator = optimization, seed, denominator
         for name, objective in self.objectives.items():
             with torch.device("cpu"):  # also where a model is only counted, on the meta device

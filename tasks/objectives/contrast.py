@@ -11,7 +11,8 @@ from torch import Tensor, nn
 from ...modalities.batch import Batch
 from ...modalities.text import text_identity
 from ...models.encoder import Encoder, States, Vectors
-from .objective import Embeddings, Loss, Objective
+from .objective import Embeddings, Loss, Objective, Sharing
+from .ranges import COLDEST, HOTTEST, check_range, check_temperature
 from .tiled_contrast import tiled_contrast
 
 
@@ -48,11 +49,18 @@ class Contrast(Objective):
         super().__init__(weight)
         if left == right or {left, right} - set(Vectors._fields):
             raise ValueError(f"contrast: compares two different ones of {', '.join(Vectors._fields)}, found {left} and {right}")
+        check_temperature("contrast", temperature)
+        check_range("contrast", "max_scale", max_scale, 1 / HOTTEST, 1 / COLDEST, " (CLIP: 100)")
         if not temperature * max_scale >= 1:
             raise ValueError(f"contrast: temperature {temperature} starts above the max_scale of {max_scale}")
         self.sides, self.max_scale = (left, right), max_scale
         self.scale = nn.Parameter(torch.tensor(math.log(1 / temperature)))
         """Logarithm of what cosines are multiplied by."""
+
+    @property
+    def sharing(self) -> Sharing:
+        """A translation that is joined to its text has no vector of its own."""
+        return "apart" if "translation" in self.sides and super().sharing == "any" else super().sharing
 
     def connect(self, encoder: Encoder) -> None:
         missing = [side for side in self.sides if side not in encoder.widths]

@@ -17,13 +17,16 @@ from ...models.encoder import Encoder, States
 from ...models.pooling import Pooling, pool
 from ..ranks import sum_over_ranks
 from .halves import readable
-from .objective import Embeddings, Loss, Objective
+from .objective import Embeddings, Loss, Objective, Sharing
+from .ranges import check_range, check_temperature
 from .rows import refuse_single
 from .tiled_contrast import same_thing
 
 WHO = "interpolated contrast"
 ROWS = 256
 """Rows whose scores against all others are held at once; the backward pass makes them again."""
+MOST_ZETA = 100.0
+"""With which a negative hardly farther than the translation is drawn all the way."""
 LEAST = 1e-12
 """Lengths, and squares of them, are not less: a negative drawn through the origin has no direction."""
 
@@ -40,6 +43,7 @@ class InterpolatedContrast(Objective):
 
     coupled = True
     one_item_a_row = True
+    sharing: Sharing = "apart"
 
     def __init__(
         self,
@@ -57,7 +61,7 @@ class InterpolatedContrast(Objective):
                 contrast by cosine is else trained with.
             pooling: What stands for a sentence: its first token, as published, or the mean of all (ours), which small models
                 learn much sooner.
-            zeta: How much negatives are hardened; 0: not at all.
+            zeta: How much negatives are hardened, at most 100; 0: not at all.
             window: Steps that the certainty is a mean of; of fewer where the run has been shorter.
             exclude_same: Whether sentences of the same item, or with the same text on any side, are no negatives. Ours.
             weight: Coefficient of this objective in the summed loss.
@@ -66,10 +70,8 @@ class InterpolatedContrast(Objective):
             ValueError: A number is out of its range.
         """
         super().__init__(weight)
-        if not temperature > 0:
-            raise ValueError(f"{WHO}: temperature is {temperature}, but must be above 0")
-        if not zeta >= 0:
-            raise ValueError(f"{WHO}: zeta is {zeta}; expected 0 (negatives stay as they are) or more")
+        check_temperature(WHO, temperature)
+        check_range(WHO, "zeta", zeta, 0.0, MOST_ZETA, " (0: negatives stay as they are; published: 0.9)")
         if window < 1:
             raise ValueError(f"{WHO}: window is {window}; expected 1 step or more")
         self.temperature, self.pooling, self.zeta, self.exclude_same = temperature, pooling, zeta, exclude_same

@@ -9,7 +9,7 @@ from torch import Tensor
 from ...modalities.batch import Batch
 from ...models.encoder import Encoder, States
 from .hiding import Scheme, check_hiding
-from .objective import Loss, Objective
+from .objective import Loss, Objective, Sharing
 from .token_prediction import count_hidden, hide_texts, predict_hidden
 from .word_weights import check_counts, load_counts, weigh_entries
 
@@ -53,6 +53,11 @@ class MaskedLanguage(Objective):
         self.counts = load_counts("masked language", alpha, counts, scheme)
         weights = None if self.counts is None else weigh_entries(torch.from_numpy(self.counts.counts), alpha)
         self.register_buffer("weights", weights, persistent=False)
+
+    @property
+    def sharing(self) -> Sharing:
+        """A translation that is joined to its text is hidden with it."""
+        return "apart" if "translation" in self.fields and super().sharing == "any" else super().sharing
 
     def connect(self, encoder: Encoder) -> None:
         heads = [encoder.token_head(field) for field in self.fields]  # one serves all; each must be there

@@ -7,7 +7,7 @@ an exact global denominator. Then each micro-batch is read and scored. Objective
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from jaxtyping import Float, Int, Shaped
 from torch import Tensor, nn
@@ -15,6 +15,14 @@ from torch import Tensor, nn
 from ...modalities.batch import Batch
 from ...modalities.chance import salt
 from ...models.encoder import Encoder, States
+
+Sharing = Literal["any", "rows", "apart", "alone"]
+"""What an objective asks of a reading that it shares with others of its pass.
+
+`any`: takes rows as the others have them. `rows`: makes rows of its own, such as text and translation joined in one, which the
+others then read. `apart`: reads text and translation as two texts, so that nobody may join them. `alone`: reads in a way of its
+own, and shares with none.
+"""
 
 
 class Loss(NamedTuple):
@@ -115,6 +123,15 @@ class Objective(nn.Module):
             start: Where `own` begins in `every`.
         """
         raise NotImplementedError
+
+    @property
+    def sharing(self) -> Sharing:
+        """With whom this objective can share a reading (see `Sharing`): told by what it overrides; those whose rows must have
+        text and translation apart say so."""
+        own = type(self)
+        if own.read is not Objective.read:
+            return "alone"
+        return "any" if own.view is Objective.view else "rows"
 
     @property
     def cold(self) -> bool:

@@ -123,7 +123,7 @@ def test_objectives_of_a_group_read_the_view_of_the_one_that_has_its_own():
 
 def test_two_views_in_one_group_are_refused():
     objectives = {"one": Joined(), "other": JoinedToo(), "mlm": MaskedLanguage()}
-    with pytest.raises(ValueError, match=r"passes\.names: \['one', 'other'\] each view the batch in a way of their own"):
+    with pytest.raises(ValueError, match=r"passes\.names: one and other each make rows of their own"):
         training.module(objectives=objectives, passes={"names": [["one", "mlm", "other"]]})
     training.module(objectives=objectives, passes={"names": [["one", "mlm"], ["other"]]})
 

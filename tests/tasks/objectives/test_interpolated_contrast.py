@@ -143,8 +143,8 @@ def test_the_published_numbers_are_the_defaults():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"temperature": 0.0}, "temperature is 0.0, but must be above 0"),
-        ({"zeta": -0.1}, "zeta is -0.1; expected 0"),
+        ({"temperature": 0.0}, "interpolated contrast: temperature is 0.0; expected a number from"),
+        ({"zeta": -0.1}, "zeta is -0.1; expected a number from 0 to 100"),
         ({"window": 0}, "window is 0; expected 1 step or more"),
     ],
 )
