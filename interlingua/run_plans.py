@@ -134,7 +134,7 @@ def open_data(node: dict[str, Any]) -> Any:
 
     with one_line("data"):
         data = build(LightningDataModule, node)
-        data.setup("test")
+    data.setup("test")
     return data
 
 
@@ -164,7 +164,8 @@ def _told_of(folder: Path, last: Path, file: str | None) -> Iterator[None]:
             raise ConfigurationError(f"--data {file}: {reason}") from error
         moved = isinstance(error, FileNotFoundError) or isinstance(error.__cause__, FileNotFoundError)
         hint = f"; where files have moved, give --data FILE.yaml (the configuration is that of {last})" if moved else ""
-        raise ConfigurationError(f"{reason if str(folder) in reason else f'{folder}: {reason}'}{hint}") from error
+        named = reason if reason.startswith(f"{folder} is no") else f"{folder}: {reason}"
+        raise ConfigurationError(named + hint) from error
 
 
 def check_plans(plans: Sequence[Plan], wanted: str, language: str) -> tuple[str, list[str]]:
@@ -208,7 +209,7 @@ def check_plans(plans: Sequence[Plan], wanted: str, language: str) -> tuple[str,
     if language not in runs[0].average.dev:
         raise ConfigurationError(
             f"--language {language}: no dev data in it to choose a checkpoint on; dev is there in "
-            f"{', '.join(runs[0].average.dev) or 'no language'}: give data.validation"
+            f"{', '.join(runs[0].average.dev) or 'no language'}: give validation in {language} by --data FILE.yaml"
         )
     return figure, [*notes, *(note for plan in plans for note in plan.notes), *compare_lengths(plans)]
 

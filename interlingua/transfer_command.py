@@ -86,11 +86,13 @@ def _report(folders: Sequence[Path], override: dict[str, Any], options: argparse
     from .run_curves import gather_panels
     from .run_plans import check_plans, plan_run
     from .run_scores import leave_out, score_run, take_figure
-    from .tasks.results import write_results, write_summaries, write_table
+    from .tasks.results import read_results, write_results, write_summaries, write_table
     from .tasks.transfer import make_records, measure_all
     from .tasks.transfer_chart import write_chart
     from .tasks.transfer_page import write_page
 
+    if (results := options.output / "results.json").exists():
+        read_results(results)  # what is there is kept, so it must be readable
     plans = [plan_run(folder, override, options.data) for folder in folders]
     figure, notes = check_plans(plans, options.figure, options.language)
     scored = [score_run(plan) for plan in plans]

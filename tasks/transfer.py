@@ -174,10 +174,11 @@ def check_alike(runs: Sequence[Run], source: str) -> None:
                     f"{run.name}: {split} has {_sizes(found)} rows, but that of {first.name} has {_sizes(expected)}; seeds are "
                     "compared on the same data: score both with one --data FILE"
                 )
+    if not first.average.test:
+        raise ValueError(f"{first.name}: no test data in any language; give `test`, files by language, by --data FILE.yaml")
     if source not in first.average.test:
         raise ValueError(
-            f"no test data in {source}, the language of training; found {', '.join(first.average.test) or 'none'}: give "
-            "--language CODE"
+            f"no test data in {source}, the language of training; found {', '.join(first.average.test)}: give --language CODE"
         )
 
 

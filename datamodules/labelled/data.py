@@ -170,7 +170,7 @@ class Labelled(LightningDataModule):
 
     def _draw(self, records: list[Any]) -> list[Any]:
         there = Counter(record.language for record in records)
-        limits = self.limit if isinstance(self.limit, dict) else dict.fromkeys(there, self.limit)
+        limits: Any = self.limit if isinstance(self.limit, dict) else dict.fromkeys(there, self.limit)
         for language in limits:
             if language not in there:
                 raise ValueError(
