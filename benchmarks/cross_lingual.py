@@ -30,8 +30,7 @@ from rich.progress import Progress
 CONFIGURATION = "configs/pretrain/infoxlm_small.yaml"
 SPLITS = ("val", "test")
 DIRECTIONS = {"to": "sentence_retrieval_to_en", "from": "sentence_retrieval_from_en"}
-NOT_LATIN = ("ru",)
-INTENTS = [("intents", "", "English"), ("intents", "", "others")]
+BASE = "MLM"
 START = "start"
 """What every arm but `untrained` goes on from: as many steps of masked language modelling."""
 CHOSEN = "checkpoint chosen on en dev"
@@ -110,38 +109,46 @@ def execute(run: Run, data: Path, steps: int, intents: Path | None) -> float:
     return time.monotonic() - start
 
 
-def read_means(run: Run) -> dict[tuple[str, str, str], float]:
-    """Accuracy in per cent by split, direction and languages: all, or those not in Latin script; and of intents."""
-    found = {}
+def read_figures(run: Run) -> dict[str, float]:
+    """Accuracy in per cent: of retrieval by split and direction, mean over languages, and of intents."""
+    figures = {}
     records = json.loads(run.results.read_text())
     for split in SPLITS:
         for direction, task in DIRECTIONS.items():
             own = [one for one in records if one["task"] == task and one["data"].startswith(f"{split},")]
             values = {one["language"]: 100 * one["value"] for one in own if one["metric"] == "accuracy@1"}
-            found[split, direction, "all"] = mean(values.values())
-            found[split, direction, "not Latin"] = mean(values[code] for code in NOT_LATIN)
+            figures[f"{split}: {direction} en"] = mean(values.values())
+            figures[f"{split}, Russian: {direction} en"] = values["ru"]
     if run.transfer.exists():
         own = [one for one in json.loads(run.transfer.read_text()) if one["data"].endswith(CHOSEN)]
-        for which, language, metric in (("English", "en", "accuracy"), ("others", "all but en", "mean accuracy")):
+        for head, language, metric in (("English", "en", "accuracy"), ("others", "all but en", "mean accuracy")):
             values = [100 * one["value"] for one in own if one["language"] == language and one["metric"] == metric]
-            found["intents", "", which] = values[0]
-    return found
+            figures[f"intents: {head}"] = values[0]
+    return figures
+
+
+def add_gains(arms: Mapping[str, Sequence[dict[str, float]]]) -> None:
+    """How far a run is above MLM alone that went on from the same start, mean of both directions."""
+    for runs in arms.values():
+        for own, base in zip(runs, arms[BASE], strict=True):
+            for split in SPLITS:
+                heads = [f"{split}: {direction} en" for direction in DIRECTIONS]
+                own[f"{split}: above MLM, same seed"] = mean(own[head] - base[head] for head in heads)
 
 
 def spread(values: Sequence[float]) -> str:
     return f"{mean(values):.1f} ± {stdev(values):.1f}" if len(values) > 1 else f"{values[0]:.1f}"
 
 
-def write_table(arms: Mapping[str, list[dict]], path: Path) -> str:
-    """A row an arm: mean and standard deviation over seeds."""
-    columns = [(split, direction, which) for split in SPLITS for which in ("all", "not Latin") for direction in DIRECTIONS]
-    heads = [f"{split}, {which}: {direction} en" for split, direction, which in columns]
-    if all(INTENTS[0] in found for runs in arms.values() for found in runs):
-        columns += INTENTS
-        heads += [f"intents: {which}" for _, _, which in INTENTS]
-    lines = ["| trained with | seeds | " + " | ".join(heads) + " |", "|---|---:|" + "---:|" * len(columns)]
+def write_table(arms: Mapping[str, Sequence[dict[str, float]]], path: Path) -> str:
+    """A row an arm: mean and standard deviation over seeds, of the figures that every run has."""
+    every = [figures for runs in arms.values() for figures in runs]
+    heads = [head for head in every[0] if all(head in figures for figures in every)]
+    parts = [*SPLITS, "intents"]
+    heads.sort(key=lambda head: next(place for place, part in enumerate(parts) if head.startswith(part)))
+    lines = ["| trained with | seeds | " + " | ".join(heads) + " |", "|---|---:|" + "---:|" * len(heads)]
     for arm, runs in arms.items():
-        cells = [spread([found[column] for found in runs]) for column in columns]
+        cells = [spread([figures[head] for figures in runs]) for head in heads]
         lines.append(f"| {arm} | {len(runs)} | " + " | ".join(cells) + " |")
     table = "\n".join(lines) + "\n"
     path.write_text(
@@ -160,7 +167,7 @@ def draw(arms: Mapping[str, list[dict]], path: Path) -> None:
     axes = figure.subplots()
     for place, runs in enumerate(arms.values()):
         for shift, direction, color in ((-0.18, "to", "#0b7a75"), (0.18, "from", "#d98324")):
-            values = [found["test", direction, "all"] for found in runs]
+            values = [figures[f"test: {direction} en"] for figures in runs]
             axes.barh(
                 place + shift, mean(values), 0.3, color=color, alpha=0.55, label=f"{direction} English" if not place else None
             )
@@ -181,8 +188,9 @@ def draw(arms: Mapping[str, list[dict]], path: Path) -> None:
     axes.tick_params(axis="y", length=0)
     axes.set_axisbelow(True)
     axes.xaxis.grid(color="#dde3ea")
+    axes.margins(x=0.08)
     axes.legend(frameon=False, loc="best")
-    axes.set_title("Finding a sentence's translation, by what the encoder was trained with", loc="left", fontweight="bold")
+    figure.suptitle("Finding a sentence's translation, by what the encoder was trained with", fontweight="bold")
     figure.savefig(path, dpi=130)
 
 
@@ -224,7 +232,9 @@ def main() -> None:
         for run, seconds in chain(first, zip(runs, pool.map(work, runs), strict=True)):
             progress.console.print(f"{run.arm}, seed {run.seed}: {'there' if not seconds else f'{seconds / 60:.1f} min'}")
             progress.advance(bar)
-    arms = {arm: [read_means(run) for run in runs if run.arm == arm] for arm in arguments.arms}
+    arms = {arm: [read_figures(run) for run in runs if run.arm == arm] for arm in arguments.arms}
+    if BASE in arms:
+        add_gains(arms)
     print(write_table(arms, arguments.output / "results.md"))
     draw(arms, arguments.output / "results.png")
     print(f"{(time.monotonic() - start) / 60:.0f} minutes; {arguments.output}/results.md, results.png")
