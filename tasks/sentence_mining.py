@@ -16,17 +16,13 @@ import torch
 from jaxtyping import Int64
 
 from ..modalities.batch import Batch
-from ..modalities.tokenizer import Tokenizer
 from ..models.encoder import Encoder
 from ..models.pooling import Pooling
-from .agreement import check_agreement
 from .mining_scores import Candidates, Way, are_right, count, find_candidates, interval, resample, tune
 from .ranking import normalize
-from .restore import load_encoder
 from .results import Record, write_results, write_table
-from .sentence_reading import Part, gather, join, read_part, refuse_broken
+from .sentence_reading import Part, SentenceReader, refuse_broken
 from .sentence_scores import Sentences
-from .sentence_views import list_views
 
 METRICS = ("F1", "precision", "recall")
 
@@ -88,25 +84,16 @@ class SentenceMining(lightning.LightningModule):
             ValueError: The encoder reads no text, or layers and poolings cannot be meant.
         """
         super().__init__()
-        if margin is not None and margin < 1:
-            raise ValueError(f"margin is {margin}; expected the number of neighbours, such as 4, or null")
-        self.encoder, self.checkpoint, self.output, self.pivot = encoder, checkpoint, Path(output), pivot
-        self.tokenizer, self.margin, self.way, self.seed = Tokenizer(tokenizer), margin, way, seed
-        self.tuned_on, self.views = tuned_on, list_views(encoder, layers, poolings)
-        self.keep = [layer for layer in layers if layer is not None]
+        self.reader = SentenceReader(encoder, tokenizer, checkpoint, pivot, layers, poolings, margin)
+        self.encoder, self.output, self.tuned_on, self.views = encoder, Path(output), tuned_on, self.reader.views
+        self.margin, self.way, self.seed = margin, way, seed
         self.task = "sentence_mining" if way == "max" else f"sentence_mining_{way}"
-        self.parts: list[Part] = []
 
     def setup(self, stage: str) -> None:
-        data = getattr(self.trainer, "datamodule", None)
-        check_agreement(self.encoder, self.tokenizer, data)
-        pivot = getattr(data, "pivot", self.pivot)
-        if pivot != self.pivot:
-            raise ValueError(f"the data's pivot is {pivot!r}, the model's is {self.pivot!r}; set both alike")
-        if hasattr(data, "sources"):
-            self._require_split(data.sources)
-        if self.checkpoint is not None:
-            load_encoder(self.encoder, self.checkpoint, self.print)
+        sources = self.reader.check(self.encoder, getattr(self.trainer, "datamodule", None))
+        if sources is not None:
+            self._require_split(sources)
+        self.reader.load(self.encoder, self.print)
 
     def _require_split(self, names: Sequence[str] | Mapping[str, object]) -> None:
         """Refuse to tune on what is reported: there must be a source for each."""
@@ -117,18 +104,16 @@ class SentenceMining(lightning.LightningModule):
             )
 
     def on_test_epoch_start(self) -> None:
-        self.parts = []
+        self.reader.start()
 
     def test_step(self, batch: Batch, index: int) -> None:
-        if batch.size:
-            self.parts.append(read_part(self.encoder, batch, self.views, self.keep))
+        self.reader.read(self.encoder, batch)
 
     def on_test_epoch_end(self) -> None:
-        parts, self.parts = gather(self.parts), []
         splits: dict[str, dict[str, Collections]] = {}
-        for source in sorted({part.source for part in parts}):
+        for source, part in self.reader.collect().items():
             split, _, language = source.rpartition("/")
-            splits.setdefault(split, {})[language] = self._arrange(join(parts, source), language)
+            splits.setdefault(split, {})[language] = self._arrange(part, language)
         self._require_split(splits)
         for split, languages in splits.items():
             lacking = ", ".join(sorted(languages.keys() - splits[self.tuned_on]))
@@ -151,11 +136,12 @@ class SentenceMining(lightning.LightningModule):
 
     def _arrange(self, part: Part, language: str) -> Collections:
         """Each text once, in an order that knows neither the files' nor what translates what."""
-        numbers = {code: self.tokenizer.language_id(code) for code in (language, self.pivot)}
-        found = {self.tokenizer.languages[number] for number in np.unique(part.language).tolist()}
+        tokenizer, pivot = self.reader.tokenizer, self.reader.pivot
+        numbers = {code: tokenizer.language_id(code) for code in (language, pivot)}
+        found = {tokenizer.languages[number] for number in np.unique(part.language).tolist()}
         if found != set(numbers):
             raise ValueError(
-                f"{part.source}: found texts in {', '.join(sorted(found))}; expected {language} and the pivot {self.pivot}, "
+                f"{part.source}: found texts in {', '.join(sorted(found))}; expected {language} and the pivot {pivot}, "
                 "both and no other"
             )
         sides, rows = [], []

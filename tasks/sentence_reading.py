@@ -1,15 +1,21 @@
-"""What tasks that compare sentences have in common: vectors off every batch, of all ranks, and none that is broken."""
+"""What tasks that compare sentences have in common: parts that fit each other, vectors off every batch, of all ranks, and none
+that is broken."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 import torch.distributed as distributed
 
 from ..modalities.batch import Batch
+from ..modalities.tokenizer import Tokenizer
 from ..models.encoder import Encoder
+from ..models.pooling import Pooling
+from .agreement import check_agreement
+from .restore import load_encoder
 from .sentence_scores import Sentences
-from .sentence_views import View
+from .sentence_views import View, list_views
 
 
 class Part(NamedTuple):
@@ -21,6 +27,105 @@ class Part(NamedTuple):
     identity: np.ndarray
     vectors: tuple[np.ndarray, ...]
     """float32, by view."""
+
+
+class SentenceReader:
+    """What such a task sets up before it reads, and what it has read. The encoder is passed, never stored."""
+
+    def __init__(
+        self,
+        encoder: Encoder,
+        tokenizer: str,
+        checkpoint: str | None,
+        pivot: str,
+        layers: Sequence[int | None],
+        poolings: Sequence[Pooling],
+        margin: int | None,
+    ):
+        """
+        Args:
+            encoder: What is measured.
+            tokenizer: Tokenizer file of the run.
+            checkpoint: What the encoder's weights are taken from; None: the encoder as it is.
+            pivot: Language that all others are compared with.
+            layers: Blocks after which states are taken; None: what the encoder gives last.
+            poolings: How states become a vector.
+            margin: Neighbours of the ratio margin; None: cosine alone.
+
+        Raises:
+            ValueError: The encoder reads no text, or layers, poolings or margin cannot be meant.
+        """
+        if margin is not None and margin < 1:
+            raise ValueError(f"margin is {margin}; expected the number of neighbours, such as 4, or null")
+        self.tokenizer, self.checkpoint, self.pivot = Tokenizer(tokenizer), checkpoint, pivot
+        self.views = list_views(encoder, layers, poolings)
+        self.keep = [layer for layer in layers if layer is not None]
+        self.parts: list[Part] = []
+
+    def check(self, encoder: Encoder, data: object) -> Mapping[str, object] | None:
+        """Refuse parts that do not fit each other.
+
+        Args:
+            encoder: What will read.
+            data: The data module.
+
+        Returns:
+            Its sources by name, where it tells them.
+
+        Raises:
+            ValueError: Encoder, tokenizer and data differ in vocabulary, languages, longest text or pivot.
+        """
+        check_agreement(encoder, self.tokenizer, data)
+        pivot = getattr(data, "pivot", self.pivot)
+        if pivot != self.pivot:
+            raise ValueError(f"the data's pivot is {pivot!r}, the model's is {self.pivot!r}; set both alike")
+        return getattr(data, "sources", None)
+
+    def load(self, encoder: Encoder, tell: Callable[[str], None]) -> None:
+        """Fill the encoder from the checkpoint, where there is one (see `load_encoder`)."""
+        if self.checkpoint is not None:
+            load_encoder(encoder, self.checkpoint, tell)
+
+    def start(self) -> None:
+        """Forget what has been read."""
+        self.parts = []
+
+    def read(self, encoder: Encoder, batch: Batch) -> None:
+        """Keep a batch's vectors."""
+        if batch.size:
+            self.parts.append(read_part(encoder, batch, self.views, self.keep))
+
+    def collect(self) -> dict[str, Part]:
+        """All that was read, on each rank what all have, by source; it is not kept."""
+        parts, self.parts = gather(self.parts), []
+        return {source: join(parts, source) for source in sorted({part.source for part in parts})}
+
+
+def refuse_same_data(sources: Mapping[str, object], chosen_on: str, option: str) -> None:
+    """Refuse to choose on what is reported under another name.
+
+    Args:
+        sources: What the data read, by name: paths or patterns, one or several.
+        chosen_on: Name of the source that something is chosen on.
+        option: That names it.
+
+    Raises:
+        ValueError: Another source has one of the same paths; names both.
+    """
+    own = _paths(sources[chosen_on])
+    for name, one in sources.items():
+        shared = own.keys() & _paths(one).keys() if name != chosen_on else ()
+        if shared:
+            raise ValueError(
+                f"{option} is {chosen_on!r}, but source {name!r} reads {own[min(shared)]}, too: what something is chosen on "
+                "must not be what is reported, so give each files of its own"
+            )
+
+
+def _paths(source: object) -> dict[Path, str]:
+    """As they are written, by what they mean."""
+    written = [source] if isinstance(source, str) else source if isinstance(source, list) else []
+    return {Path(path).resolve(): path for path in written}
 
 
 def read_part(encoder: Encoder, batch: Batch, views: Sequence[View], keep: Sequence[int]) -> Part:

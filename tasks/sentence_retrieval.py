@@ -15,17 +15,14 @@ import numpy as np
 import torch
 
 from ..modalities.batch import Batch
-from ..modalities.tokenizer import Tokenizer
 from ..models.encoder import Encoder
 from ..models.pooling import Pooling
-from .agreement import check_agreement
-from .restore import load_encoder
 from .results import Record, write_results, write_table
 from .sentence_chart import write_chart
 from .sentence_heat_map import write_heat_map
-from .sentence_reading import Part, gather, join, read_part, refuse_broken
+from .sentence_reading import Part, SentenceReader, refuse_broken, refuse_same_data
 from .sentence_scores import ACCURACY, Sentences, measure
-from .sentence_views import View, list_views
+from .sentence_views import View
 
 
 class SentenceRetrieval(lightning.LightningModule):
@@ -54,8 +51,8 @@ class SentenceRetrieval(lightning.LightningModule):
             layers: Blocks after which states are taken (0: before the first), all in one reading; null: what the encoder
                 gives last, which is its vectors where it makes them.
             poolings: How states become a vector: `mean` over all tokens, controls included, or `first`.
-            chosen_on: Source by which one of several layers and poolings is chosen, by mean accuracy by cosine; it should not
-                be what is reported. None: the first is reported. Of the others only means are given.
+            chosen_on: Source by which one of several layers and poolings is chosen, by mean accuracy by cosine; all others are
+                reported, and must read other files. None: the first is reported. Of the others only means are given.
             margin: Neighbours of the ratio margin, reported beside cosine; null: cosine alone.
             seed: Of the bootstrap.
 
@@ -63,35 +60,26 @@ class SentenceRetrieval(lightning.LightningModule):
             ValueError: The encoder reads no text, or layers and poolings cannot be meant.
         """
         super().__init__()
-        if margin is not None and margin < 1:
-            raise ValueError(f"margin is {margin}; expected the number of neighbours, such as 4, or null")
-        self.encoder, self.checkpoint, self.output, self.pivot = encoder, checkpoint, Path(output), pivot
-        self.tokenizer, self.margin, self.seed, self.chosen_on = Tokenizer(tokenizer), margin, seed, chosen_on
-        self.views = list_views(encoder, layers, poolings)
-        self.keep = [layer for layer in layers if layer is not None]
-        self.parts: list[Part] = []
+        self.reader = SentenceReader(encoder, tokenizer, checkpoint, pivot, layers, poolings, margin)
+        self.encoder, self.output, self.pivot, self.views = encoder, Path(output), pivot, self.reader.views
+        self.margin, self.seed, self.chosen_on = margin, seed, chosen_on
 
     def setup(self, stage: str) -> None:
-        data = getattr(self.trainer, "datamodule", None)
-        check_agreement(self.encoder, self.tokenizer, data)
-        pivot, sources = getattr(data, "pivot", self.pivot), getattr(data, "sources", None)
-        if pivot != self.pivot:
-            raise ValueError(f"the data's pivot is {pivot!r}, the model's is {self.pivot!r}; set both alike")
-        if self.chosen_on is not None and sources is not None and self.chosen_on not in sources:
-            raise ValueError(f"chosen_on is {self.chosen_on!r}, but the data's sources are {', '.join(sources)}")
-        if self.checkpoint is not None:
-            load_encoder(self.encoder, self.checkpoint, self.print)
+        sources = self.reader.check(self.encoder, getattr(self.trainer, "datamodule", None))
+        if self.chosen_on is not None and sources is not None:
+            if self.chosen_on not in sources:
+                raise ValueError(f"chosen_on is {self.chosen_on!r}, but the data's sources are {', '.join(sources)}")
+            refuse_same_data(sources, self.chosen_on, "chosen_on")
+        self.reader.load(self.encoder, self.print)
 
     def on_test_epoch_start(self) -> None:
-        self.parts = []
+        self.reader.start()
 
     def test_step(self, batch: Batch, index: int) -> None:
-        if batch.size:
-            self.parts.append(read_part(self.encoder, batch, self.views, self.keep))
+        self.reader.read(self.encoder, batch)
 
     def on_test_epoch_end(self) -> None:
-        self.parts = gather(self.parts)
-        found = {source: self._arrange(source) for source in sorted({part.source for part in self.parts})}
+        found = {source: self._arrange(part) for source, part in self.reader.collect().items()}
         if not found:
             raise ValueError("no sentence to search: the test data gave no batch; check `data.sources`")
         chosen = self._choose(found)
@@ -104,13 +92,13 @@ class SentenceRetrieval(lightning.LightningModule):
         if self.global_rank == 0:
             self._write(records, found.keys(), chosen)
 
-    def _arrange(self, source: str) -> list[dict[str, Sentences]]:
+    def _arrange(self, part: Part) -> list[dict[str, Sentences]]:
         """Texts of a source by view and language, in an order that depends on nothing but the data; each once."""
-        _, sample, language, identity, every = join(self.parts, source)
+        source, sample, language, identity, every = part
         rows = {}
         for number in np.unique(language).tolist():
             own = np.flatnonzero(language == number)
-            rows[self.tokenizer.languages[number]] = own[np.unique(sample[own], return_index=True)[1]]
+            rows[self.reader.tokenizer.languages[number]] = own[np.unique(sample[own], return_index=True)[1]]
         if self.pivot not in rows:
             raise ValueError(f"{source}: no text in {self.pivot}, the pivot; languages read: {', '.join(rows)}")
         lost = sum(int((~np.isin(sample[own], sample[rows[self.pivot]])).sum()) for own in rows.values())
@@ -147,7 +135,14 @@ class SentenceRetrieval(lightning.LightningModule):
         self.log_dict({name: record.value for name, record in zip(names, means, strict=True)}, rank_zero_only=True)
 
     def _write(self, records: list[Record], sources: Iterable[str], chosen: View) -> None:
-        reported = [source for source in sources if source != self.chosen_on] or [self.chosen_on]
+        reported = [source for source in sources if source != self.chosen_on]
+        if self.chosen_on is not None and not reported:
+            reported = [self.chosen_on]
+            if len(self.views) > 1:
+                self.print(
+                    f"{self.chosen_on}: {chosen.name} was chosen by the very figures that are reported, which are too high for "
+                    "that; add another source to `data.sources`, and it is reported instead"
+                )
         names = [f"{source}, {chosen.name}" for source in reported]
         write_results(sorted(records, key=lambda record: record.data not in names), self.output)  # what is reported first
         tables: dict[tuple[str, str], list[Record]] = {}

@@ -188,6 +188,26 @@ def test_layers_and_poolings_in_one_pass_chosen_on_another_source(tmp_path, data
     assert {key[1] for key in found if key[2] == "de"} == {"dev, last layer, first", "test, last layer, first"}
 
 
+def test_a_view_is_not_chosen_by_what_is_reported(tmp_path, data, capsys):
+    """Files under a second name are the same files; where there is nothing else to report, it is told."""
+    tokenizer = small_tokenizer(data)
+    batches = [*translations(tokenizer, "dev"), *translations(tokenizer, "test")]
+    told = Told(batches, sources=("dev", "test"))
+    options = {"layers": [2, 1], "chosen_on": "dev", "margin": None}
+    for other in ("./shards/val", ["shards/test", "shards/val"]):
+        told.sources = {"dev": "shards/val", "test": other}
+        with pytest.raises(ValueError, match=r"chosen_on is 'dev', but source 'test' reads shards/val, too: what"):
+            evaluate(data, tmp_path / "same", batches, told=told, **options)
+    told.sources = {"dev": "shards/val", "test": ["shards/test"]}
+    encoder = Layers(tiny.embeddings(vocabulary=VOCABULARY), tiny.transformer())
+    evaluate(data, tmp_path / "others", batches, encoder, told=told, **options)
+    words = "dev: layer 2, mean was chosen by the very figures that are reported, which are too high for that; add another"
+    assert words not in capsys.readouterr().out
+    found = evaluate(data, tmp_path / "alone", batches[:3], encoder, told=Told(batches[:3], sources=["dev"]), **options)
+    assert words in capsys.readouterr().out
+    assert next(iter(found))[1] == "dev, layer 2, mean"
+
+
 def test_views_that_cannot_be_meant():
     encoder = tower("two towers")
     assert list_views(encoder, [None], ["mean"]) == [View(None, None)]
