@@ -9,7 +9,11 @@ from parallel_text import batches_of, reader
 from trained import small_tokenizer
 
 from interlingua.datamodules.choice import TextChoice, TranslationChoice
-from interlingua.datamodules.draws import Sampling, temper
+from interlingua.datamodules.choosing import Chooser
+from interlingua.datamodules.draws import MixedDraws, Sampling, Stratum, temper
+from interlingua.datamodules.filtering import TextRows
+from interlingua.datamodules.mixture import STEPS, Mixed, Mixture
+from interlingua.datamodules.order import Units
 from interlingua.datamodules.shards.lengths import find_lengths
 from interlingua.datamodules.turns import ExhaustedError
 
@@ -38,6 +42,41 @@ def test_languages_come_in_proportion_to_their_size_to_the_power(parallel, data,
     for name, power in powers.items():
         assert found[name] == pytest.approx(count * power / sum(powers.values()), abs=1.5)
     assert opened.draws.drawn(count) == dict(found)
+
+
+def test_shares_by_hand():
+    """Sizes 16, 4 and 1. Taken for a temperature, an exponent of 0.5 would square them: 256 to 16 to 1."""
+    sizes = np.array([16, 4, 1])
+    assert temper(sizes, 0.5).tolist() == pytest.approx([4 / 7, 2 / 7, 1 / 7])
+    assert temper(sizes, 1.0).tolist() == pytest.approx([16 / 21, 4 / 21, 1 / 21])
+    assert temper(sizes, 0.0).tolist() == pytest.approx([1 / 3] * 3)
+    assert temper(np.array([900, 100]), 0.7).tolist() == pytest.approx([0.8232, 0.1768], abs=1e-4)  # 9 to the 0.7 is 4.6555
+    assert temper(np.array([900, 100]), 0.3).tolist() == pytest.approx([0.6591, 0.3409], abs=1e-4)  # and to the 0.3 1.9332
+
+
+@pytest.mark.parametrize(("by", "english"), [("samples", 10 / (10 + 10**0.5)), ("tokens", 5 / 6)])
+def test_samples_and_tokens_by_hand(by, english):
+    """100 English samples of 4 tokens, 10 Swahili ones of 10, exponent 0.5. By samples draws are as 10 to 3.162; by tokens, of
+    which there are 400 and 100, tokens are as 2 to 1, and so draws as 2/4 to 1/10."""
+    texts = TextRows(110, np.arange(111), np.repeat([0, 1], [100, 10]), np.zeros(110, np.int64), ["en", "sw"], ["x"])
+    strata = [
+        Stratum("en", (0, 0), np.arange(100), Units.of(100), 4.0),
+        Stratum("sw", (1, 1), np.arange(100, 110), Units.of(10), 10.0),
+    ]
+    draws = MixedDraws(strata, Sampling(0.5, by=by), 7, Chooser(texts, TextChoice(), None))
+    count = 12 * draws.turns.block
+    assert draws.drawn(count)["en"] == pytest.approx(count * english, abs=1.5)
+
+
+def test_a_mixture_by_hand():
+    """Of sizes 1,600 and 100 four steps to one, and by an exponent that falls to 0 as many of either in the end."""
+    sizes = {"large": 1600.0, "small": 100.0}
+    mixed = Mixed("both", Mixture(["large", "small"], 0.5), sizes, seed=0)
+    assert mixed.steps_before(5 * STEPS) == {"large": 4 * STEPS, "small": STEPS}
+    falling = Mixed("both", Mixture(["large", "small"], {0: 1.0, 2 * STEPS: 0.0}), sizes, seed=0)
+    assert falling.steps_before(STEPS)["small"] == pytest.approx(STEPS / 17, abs=1)
+    late = {name: falling.steps_before(4 * STEPS)[name] - falling.steps_before(2 * STEPS)[name] for name in sizes}
+    assert late == {"large": pytest.approx(STEPS, abs=1), "small": pytest.approx(STEPS, abs=1)}
 
 
 def test_by_tokens_the_shares_are_of_tokens(parallel, data):

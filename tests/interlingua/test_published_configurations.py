@@ -22,6 +22,9 @@ PUBLISHED = {
 }
 """Parameters that are trained, by the files that are merged."""
 
+EXPONENTS = {"mbert": 0.7, "xlm": 0.7, "xlmr": 0.3, "infoxlm": 0.7, "alm": 0.7, "unicoder": 0}
+"""Of the languages of every source. XLM's released code would draw all alike where nothing is set; Unicoder does."""
+
 DATA_FILES = ("initial", "counts", "alpha", "tokenizer")
 """Arguments that name a file of the user's, or need one."""
 
@@ -47,6 +50,14 @@ def test_a_published_recipe_builds_the_published_model(names):
     assert sum(parameter.numel() for parameter in model.parameters()) == PUBLISHED[names]
     assert set(found["data"]["init_args"]["sources"]) == set(found["model"]["init_args"]["passes"])
     assert found["data"]["init_args"]["max_tokens"] <= model.encoder.max_tokens
+
+
+@pytest.mark.parametrize(("name", "exponent"), EXPONENTS.items())
+def test_languages_are_drawn_by_the_published_exponent_in_each_source(name, exponent):
+    """Each apart: a language's share of the parallel text is of that text. Of two sources a step reads one, each as often."""
+    found = configuration([name])["data"]["init_args"]
+    assert {source["sampling"]["exponent"] for source in found["sources"].values()} == {exponent}
+    assert all(mixture["exponent"] == 0 for mixture in found.get("mixtures", {}).values())
 
 
 @pytest.mark.parametrize(

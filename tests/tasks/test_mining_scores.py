@@ -115,6 +115,19 @@ def test_threshold_by_hand():
     assert all(count(candidates, right, 2, limit).shares[0] <= 0.8 for limit in np.linspace(0.4, 1, 100))
 
 
+def test_a_threshold_of_dev_on_test_by_hand():
+    """BUCC: dev's is halfway between 1.2 and 1.0, with an F1 of 1; at 1.1 test finds one of its two pairs and no more: 2/3.
+    Tuned on test it would say 1, and dev's candidates in the place of test's, as XTREME's script has it, say 1 too."""
+    dev, test = ranked(1.3, 1.2, 1.0), ranked(1.4, 1.05, 0.9)
+    right = np.array([True, True, False])
+    threshold = tune(dev, right, 2)
+    assert threshold == pytest.approx(1.1)
+    assert count(dev, right, 2, threshold).shares == (1, 1, 1)
+    assert count(test, right, 2, threshold) == Counts(1, 1, 2)
+    assert count(test, right, 2, threshold).shares == pytest.approx((2 / 3, 1, 1 / 2))
+    assert count(test, right, 2, tune(test, right, 2)).shares[0] == 1
+
+
 @pytest.mark.parametrize("seed", range(5))
 def test_threshold_is_the_best_there_is(seed):
     generator = np.random.default_rng(seed)

@@ -7,6 +7,7 @@ import torch
 from lightning import LightningDataModule
 from quiet import quiet_trainer
 from ranks import run_on_ranks
+from torch.nn import functional as F
 from trained import small_tokenizer
 
 from interlingua.modalities.batch import Batch, take
@@ -191,6 +192,29 @@ def test_the_view_is_chosen_where_thresholds_are(tmp_path, data, capsys):
     means = {key[1]: one.value for key, one in found.items() if key[3] == "mean F1"}
     assert means["dev, layer 1, mean"] == means["dev, layer 1, first"] > 0.5 > 0.1 > means["dev, layer 0, mean"]
     assert {key[1] for key in found if key[2] == "de"} == {"test, layer 1, mean", "dev, layer 1, mean"}
+
+
+def test_a_view_that_is_best_on_dev_is_reported_though_another_is_on_test(tmp_path, data, monkeypatch):
+    """On dev layer 0 finds all pairs, as they have the same vectors; on test all its vectors are equal, and of pairs that are
+    all equally good at most one is taken."""
+
+    class Misleading(Planted):
+        def forward(self, batch, allow=None, keep=()):
+            states, number = super().forward(batch, allow, keep), batch.item // 7
+            alone = 64 if int(batch.text.language[0, 0]) == self.english else 128
+            exact = F.one_hot(torch.where(number < SIZES[batch.source][2], number, number + alone), 192).float() + 0.1
+            own = exact if batch.source.startswith("dev") else torch.ones_like(exact)
+            layer = own[:, None].expand(-1, batch.text.tokens.shape[1], -1)
+            return states._replace(layers={0: States(text=layer), 1: states})
+
+    monkeypatch.setitem(globals(), "Planted", Misleading)
+    found = evaluate(data, tmp_path, layers=[1, 0])
+    means = {key[1]: one.value for key, one in found.items() if key[3] == "mean F1"}
+    assert means.keys() == {"test, layer 0, mean", "dev, layer 0, mean", "dev, layer 1, mean"}
+    assert means["dev, layer 0, mean"] == 1 > means["dev, layer 1, mean"]
+    assert means["test, layer 0, mean"] < 0.2
+    other = [count(*mined(f"test/{code}"), tune(*mined(f"dev/{code}"))).shares[0] for code in ("de", "sw")]
+    assert sum(other) / 2 > 0.3, "which is what a choice by test would say"
 
 
 def test_faults(tmp_path, data):
