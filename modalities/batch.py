@@ -76,6 +76,14 @@ class Regions(NamedTuple):
     """True where there is a region."""
     classes: Float[Tensor, "B R K"] | None = None
     """The detector's class probabilities."""
+    label: Int[Tensor, "B R"] | None = None
+    """The detector's most probable class; -1 where it names none."""
+    confidence: Float[Tensor, "B R"] | None = None
+    """Probability of `label`, 0 to 1."""
+    attribute: Int[Tensor, "B R"] | None = None
+    """The detector's most probable attribute (colour, material, ...); -1 where it names none."""
+    attribute_confidence: Float[Tensor, "B R"] | None = None
+    """Probability of `attribute`, 0 to 1."""
     shown: Float[Tensor, "B R F"] | None = None
     """Mark: features the encoder reads instead of `features`."""
     hidden: Bool[Tensor, "B R"] | None = None
