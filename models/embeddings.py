@@ -68,8 +68,12 @@ class TextEmbeddings(nn.Module):
         self.outward = nn.Identity() if factor is None else nn.Linear(inner, width)
         self.apply(initialize)
 
-    def forward(self, text: Text) -> Float[Tensor, "tokens D"]:
+    def forward(self, text: Text, beside: Float[Tensor, "tokens E"] | None = None) -> Float[Tensor, "tokens D"]:
         """Vectors of the present tokens, in the batch's order.
+
+        Args:
+            text: Whose tokens.
+            beside: Further vectors that are added before the norm.
 
         Raises:
             ValueError: A text is longer than `max_tokens`.
@@ -83,6 +87,10 @@ class TextEmbeddings(nn.Module):
         if self.segments is not None:
             segment = text.segment[present]
             vectors = vectors + self.segments(segment if self.segments.num_embeddings > 1 else 0 * segment)
+        return self.finish(vectors if beside is None else vectors + beside)
+
+    def finish(self, vectors: Float[Tensor, "N E"]) -> Float[Tensor, "N D"]:
+        """What comes after the sum, here and for others that join it: norm and dropout."""
         return self.outward(self.dropout(self.norm(vectors)))
 
     def _check(self, text: Text) -> None:

@@ -45,20 +45,25 @@ class Stream(NamedTuple):
 class Packing:
     """A plan for one reading: which slot of which row every present position of every stream goes to."""
 
-    def __init__(self, streams: Sequence[Stream]):
+    def __init__(self, streams: Sequence[Stream], plan: tuple[int, Sequence[int], int] | None = None):
         """
         Args:
             streams: Streams that attend to each other, all with the same number of samples; a sample's streams stand
                 one after the other in its row.
+            plan: Slots of a row, the slot (counted through all rows) at which each sample starts, and the number of rows, where
+                they are not to be chosen here.
         """
         self.widths = [stream.present.shape[1] for stream in streams]
         self.present = torch.cat([stream.present for stream in streams], dim=1)  # [B, sum of L]
         counts = self.present.sum(dim=1)
         lengths = counts.tolist()
-        self.length = choose_length(lengths)
+        if plan is None:
+            self.length = choose_length(lengths)
+            starts = pack(lengths, self.length)
+            self.rows = max(1, -(-max((s + n for s, n in zip(starts, lengths, strict=True)), default=0) // self.length))
+        else:
+            self.length, starts, self.rows = plan
         self.whole = all(n == self.length for n in lengths) and all(stream.document is None for stream in streams)
-        starts = pack(lengths, self.length)
-        self.rows = max(1, -(-max((s + n for s, n in zip(starts, lengths, strict=True)), default=0) // self.length))
         first = torch.tensor(starts, device=self.present.device, dtype=torch.long).reshape(-1)
         slot = first[:, None] + torch.cumsum(self.present, dim=1) - 1  # [B, sum of L]; meaningless where absent
         self.slot = [s[p] for s, p in zip(slot.split(self.widths, 1), self.present.split(self.widths, 1), strict=True)]

@@ -14,34 +14,53 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-Mask = Bool[Tensor, "rows 1 length length"] | None
+Mask = Bool[Tensor, "rows 1 length keys"] | None
 
 
 class Attention(nn.Module):
-    """Multi-head self-attention by `scaled_dot_product_attention`."""
+    """Multi-head attention by `scaled_dot_product_attention`: of a stream to itself, or half of what two streams do."""
 
-    def __init__(self, width: int, heads: int, dropout: float = 0.0):
+    def __init__(
+        self, width: int, heads: int, dropout: float = 0.0, inner: int | None = None, asks: bool = True, told: bool = True
+    ):
         """
         Args:
-            width: Width of the states.
-            heads: Number of heads; divides `width`.
+            width: Width D of the states.
+            heads: Number of heads; divides `inner`.
             dropout: Rate on the attention weights. It doubles the cost of attention on CPU, so towers leave it at 0.
+            inner: Width of all heads together; `width` where not given.
+            asks: Whether these states attend to any: queries, and the way back to `width`.
+            told: Whether they are attended to: keys and values.
         """
         super().__init__()
+        inner = width if inner is None else inner
         if width < 1 or heads < 1:
             raise ValueError(f"attention: width is {width} and heads is {heads}; expected 1 or more of each")
-        if width % heads:
-            raise ValueError(f"attention: width {width} is not divisible by {heads} heads")
-        self.heads, self.dropout = heads, dropout
-        self.inward = nn.Linear(width, 3 * width)  # query, key, value
-        self.outward = nn.Linear(width, width)
+        if inner % heads:
+            raise ValueError(f"attention: width {inner} is not divisible by {heads} heads")
+        self.heads, self.dropout, self.inner, self.asks, self.told = heads, dropout, inner, asks, told
+        self.inward = nn.Linear(width, (asks + 2 * told) * inner)  # query, key, value
+        if asks:
+            self.outward = nn.Linear(inner, width)
+
+    def project(self, states: Float[Tensor, "rows length D"]) -> list[Float[Tensor, "rows heads length width"]]:
+        """Query, key and value, those of them that there are."""
+        joined = self.inward(states).unflatten(2, (-1, self.heads, self.inner // self.heads))
+        return list(joined.permute(2, 0, 3, 1, 4))
+
+    def mix(
+        self,
+        query: Float[Tensor, "rows heads length width"],
+        key: Float[Tensor, "rows heads keys width"],
+        value: Float[Tensor, "rows heads keys width"],
+        mask: Mask,
+    ) -> Float[Tensor, "rows length D"]:
+        """What the queries find, led back to the width of their states."""
+        mixed = F.scaled_dot_product_attention(query, key, value, mask, self.dropout if self.training else 0.0)
+        return self.outward(mixed.transpose(1, 2).flatten(2))
 
     def forward(self, states: Float[Tensor, "rows length D"], mask: Mask) -> Float[Tensor, "rows length D"]:
-        rows, length, width = states.shape
-        joined = self.inward(states).view(rows, length, 3, self.heads, width // self.heads)
-        query, key, value = joined.permute(2, 0, 3, 1, 4)  # each [rows, heads, length, width of a head]
-        mixed = F.scaled_dot_product_attention(query, key, value, mask, self.dropout if self.training else 0.0)
-        return self.outward(mixed.transpose(1, 2).reshape(rows, length, width))
+        return self.mix(*self.project(states), mask)
 
 
 class FeedForward(nn.Module):
@@ -56,25 +75,42 @@ class FeedForward(nn.Module):
 
 
 class Block(nn.Module):
-    """Self-attention, then feed-forward, each with its residual sum and norm."""
+    """Attention, then feed-forward, each with its residual sum and norm."""
 
-    def __init__(
-        self, width: int, heads: int, inner: int, prenorm: bool, dropout: float, attention_dropout: float, epsilon: float
-    ):
+    def __init__(self, attention: Attention, width: int, inner: int | None, prenorm: bool, dropout: float, epsilon: float):
+        """
+        Args:
+            attention: One that is only told has no norm: others attend to the states as they are.
+            width: Width D of the states.
+            inner: Width of the feed-forward layer; None: there is none.
+            prenorm: Whether norms stand before both halves, not behind their sums.
+            dropout: Rate before the sums.
+            epsilon: Of the norms.
+        """
         super().__init__()
-        self.prenorm = prenorm
-        self.attention = Attention(width, heads, attention_dropout)
-        self.attention_norm = nn.LayerNorm(width, epsilon)
-        self.feed_forward = FeedForward(width, inner)
-        self.feed_forward_norm = nn.LayerNorm(width, epsilon)
+        self.prenorm, self.attention = prenorm, attention
+        self.attention_norm = nn.LayerNorm(width, epsilon) if attention.asks else None
+        self.feed_forward = None if inner is None else FeedForward(width, inner)
+        self.feed_forward_norm = None if inner is None else nn.LayerNorm(width, epsilon)
         self.dropout = nn.Dropout(dropout)
 
-    def forward(self, states: Float[Tensor, "rows length D"], mask: Mask) -> Float[Tensor, "rows length D"]:
+    def before(self, states: Float[Tensor, "*rows D"]) -> Float[Tensor, "*rows D"]:
+        """What attention reads."""
+        return self.attention_norm(states) if self.prenorm and self.attention_norm is not None else states
+
+    def after(self, states: Float[Tensor, "*rows D"], found: Float[Tensor, "*rows D"]) -> Float[Tensor, "*rows D"]:
+        """States with what attention found."""
+        states = states + self.dropout(found)
+        return states if self.prenorm else self.attention_norm(states)
+
+    def feed(self, states: Float[Tensor, "*rows D"]) -> Float[Tensor, "*rows D"]:
+        """The feed-forward half."""
         if self.prenorm:
-            states = states + self.dropout(self.attention(self.attention_norm(states), mask))
             return states + self.dropout(self.feed_forward(self.feed_forward_norm(states)))
-        states = self.attention_norm(states + self.dropout(self.attention(states, mask)))
         return self.feed_forward_norm(states + self.dropout(self.feed_forward(states)))
+
+    def forward(self, states: Float[Tensor, "rows length D"], mask: Mask) -> Float[Tensor, "rows length D"]:
+        return self.feed(self.after(states, self.attention(self.before(states), mask)))
 
 
 class Transformer(nn.Module):
@@ -120,13 +156,19 @@ class Transformer(nn.Module):
             raise ValueError(f"transformer: epsilon is {epsilon}; expected a number above 0")
         if distinct is not None and (distinct < 1 or layers % distinct):
             raise ValueError(f"transformer: distinct is {distinct}; expected a number that divides the {layers} layers")
-        self.width, self.layers, self.recompute = width, layers, recompute
+        self.width, self.layers, self.heads, self.recompute = width, layers, heads, recompute
+        self.inner = inner = 4 * width if inner is None else inner
+        self.dropout, self.attention_dropout, self.epsilon, self.prenorm = dropout, attention_dropout, epsilon, norm == "pre"
         self.blocks = nn.ModuleList(
-            Block(width, heads, 4 * width if inner is None else inner, norm == "pre", dropout, attention_dropout, epsilon)
+            Block(Attention(width, heads, attention_dropout), width, inner, self.prenorm, dropout, epsilon)
             for _ in range(layers if distinct is None else distinct)
         )
         self.norm = nn.LayerNorm(width, epsilon) if norm == "pre" else nn.Identity()
         self.apply(initialize)
+
+    def block(self, number: int) -> Block:
+        """The block that is layer `number`, from 1."""
+        return self.blocks[(number - 1) * len(self.blocks) // self.layers]
 
     def forward(
         self, states: Float[Tensor, "rows length D"], mask: Mask = None, keep: Collection[int] = ()
@@ -147,7 +189,7 @@ class Transformer(nn.Module):
             raise ValueError(f"states after blocks {sorted(keep)} are asked for, but there are {self.layers} blocks")
         kept = {0: states} if 0 in keep else {}
         for number in range(1, self.layers + 1):
-            block = self.blocks[(number - 1) * len(self.blocks) // self.layers]
+            block = self.block(number)
             if self.recompute and torch.is_grad_enabled():
                 states = checkpoint(block, states, mask, use_reentrant=False)
             else:

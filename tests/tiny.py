@@ -6,7 +6,8 @@ from interlingua.modalities.batch import Batch, Image, Text, number_positions
 from interlingua.modalities.image_front_ends import Patches
 from interlingua.modalities.vocabulary import Vocabulary
 from interlingua.models.embeddings import TextEmbeddings
-from interlingua.models.fused import SingleStream
+from interlingua.models.fused import Fused
+from interlingua.models.picture_embeddings import ImageEmbeddings
 from interlingua.models.towers import ImageTower, TextTower
 from interlingua.models.transformer import Transformer
 from interlingua.models.two_towers import TwoTowers
@@ -80,5 +81,13 @@ def two_towers(vector_width=24) -> TwoTowers:
     return TwoTowers(text_tower(), ImageTower(front_end, transformer()), vector_width=vector_width)
 
 
-def single_stream() -> SingleStream:
-    return SingleStream(embeddings(), Patches(WIDTH, patch=8, size=16), transformer())
+def single_stream(**options) -> Fused:
+    """Text and patches of a picture in two joint layers."""
+    return fused("2 joint", text_tower(**options), ImageEmbeddings(Patches(WIDTH, patch=8, size=16), WIDTH, dropout=0.0))
+
+
+def fused(plan, text=None, picture=None, **options) -> Fused:
+    """Any plan, without dropout."""
+    return Fused(
+        plan, text or text_tower(), picture or ImageEmbeddings(Patches(WIDTH, patch=8, size=16), WIDTH, dropout=0.0), **options
+    )

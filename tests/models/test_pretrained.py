@@ -181,8 +181,8 @@ def test_it_fills_the_tower_that_an_encoder_is_or_contains():
     assert torch.equal(encoder.tokens.weight, file.weights["encoder.embeddings.tokens.weight"])
     encoder.tokens.weight.data.zero_()
     assert file.weights["encoder.embeddings.tokens.weight"].abs().max() > 0  # copied, not shared
-    with pytest.raises(ValueError, match="SingleStream has 0 text towers"):
-        find_text_tower(tiny.single_stream())
+    with pytest.raises(ValueError, match="ImageTower has 0 text towers"):
+        find_text_tower(tiny.two_towers().image)
 
 
 @pytest.mark.parametrize(

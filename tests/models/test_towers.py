@@ -5,8 +5,6 @@ import tiny
 import torch
 
 from interlingua.modalities.batch import Image, take
-from interlingua.modalities.image_front_ends import Patches
-from interlingua.models.fused import SingleStream
 from interlingua.models.pooling import pool
 from interlingua.models.towers import ImageTower, TextTower
 from interlingua.models.two_towers import TwoTowers
@@ -200,11 +198,11 @@ def test_what_will_be_present_is_known_without_reading():
 
 def test_every_encoder_tells_of_its_text_through_its_embeddings():
     towers = TwoTowers(tiny.text_tower(languages=3), tiny.two_towers().image)
-    stream = SingleStream(tiny.embeddings(languages=3), Patches(tiny.WIDTH, patch=8, size=16), tiny.transformer())
+    stream = tiny.single_stream(languages=3)
     for encoder, embeddings in (
         (towers.text, towers.text.embeddings),
         (towers, towers.text.embeddings),
-        (stream, stream.embeddings),
+        (stream, stream.text.embeddings),
     ):
         assert encoder.text_embeddings is embeddings
         assert encoder.tokens is embeddings.tokens
@@ -220,5 +218,5 @@ def test_names_of_weights_are_those_of_earlier_checkpoints():
         return [name for name in encoder.state_dict() if name.endswith(("tokens.weight", "positions.weight"))]
 
     assert tables(tiny.text_tower()) == ["embeddings.tokens.weight", "embeddings.positions.weight"]
-    assert tables(tiny.single_stream()) == ["embeddings.tokens.weight", "embeddings.positions.weight"]
+    assert tables(tiny.single_stream()) == ["text.embeddings.tokens.weight", "text.embeddings.positions.weight"]
     assert tables(tiny.two_towers())[:2] == ["text.embeddings.tokens.weight", "text.embeddings.positions.weight"]

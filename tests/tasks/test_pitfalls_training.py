@@ -17,7 +17,6 @@ from interlingua.datamodules.steps import Reading, StepNumbers, Steps, as_is, sp
 from interlingua.modalities.batch import Batch, Image, Step, take
 from interlingua.modalities.chance import salt
 from interlingua.modalities.text import collate_text
-from interlingua.models.fused import SingleStream
 from interlingua.models.towers import TextTower
 from interlingua.tasks.objectives.contrast import Contrast
 from interlingua.tasks.objectives.masked_language import MaskedLanguage
@@ -44,10 +43,7 @@ def aligned(tokenizer) -> Pretraining:
 
 def fused(tokenizer) -> Pretraining:
     torch.manual_seed(0)
-    encoder = SingleStream(
-        tiny.embeddings(vocabulary=tokenizer.vocabulary), tiny.Patches(tiny.WIDTH, patch=8, size=16), tiny.transformer()
-    )
-    return streams.single_stream(encoder, hidden=0.9)
+    return streams.single_stream(tiny.single_stream(vocabulary=tokenizer.vocabulary), hidden=0.9)
 
 
 @pytest.mark.parametrize("others", [[], ["a cat"]], ids=["one text", "two texts"])

@@ -88,8 +88,8 @@ def test_another_family_is_refused(file, caplog):
     other = xlm(tiny.VOCABULARY, 3, SIZE, 64)
     with pytest.raises(ValueError, match=r"\(bert\) is not of this encoder's text tower; languages: file 0, encoder 3; .*head"):
         start(other, path, caplog, mlm=MaskedLanguage())
-    with pytest.raises(ValueError, match="SingleStream has 0 text towers"):
-        start(tiny.single_stream(), path, caplog, mlm=MaskedLanguage())
+    with pytest.raises(ValueError, match="ImageTower has 0 text towers"):
+        start(tiny.two_towers().image, path, caplog, mlm=MaskedLanguage())
 
 
 def test_an_evaluation_reads_the_file_too(file):

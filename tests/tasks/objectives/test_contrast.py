@@ -226,7 +226,7 @@ def test_refuses_options_out_of_range(options, message):
 
 
 def test_refuses_encoders_without_vectors():
-    with pytest.raises(ValueError, match=r"SingleStream reads .* gives no vectors"):
+    with pytest.raises(ValueError, match=r"Fused reads .* gives no vectors"):
         Contrast().connect(tiny.single_stream())
     with pytest.raises(ValueError, match="text and audio"):
         Contrast(right="audio").connect(tiny.two_towers())

@@ -124,7 +124,7 @@ def test_the_cost_halves_in_sixty_steps():
 def test_refuses_encoders_that_do_not_fuse_or_give_no_vectors():
     with pytest.raises(ValueError, match="fuses nothing"):
         HardImageTextMatching().connect(tiny.two_towers())
-    with pytest.raises(ValueError, match="SingleStream gives no vectors"):
+    with pytest.raises(ValueError, match="Fused gives no vectors"):
         HardImageTextMatching().connect(tiny.single_stream())
 
 

@@ -1,0 +1,119 @@
+"""Embeddings of regions that stand among the words of the text: M3P's before them, VL-BERT's behind."""
+
+from typing import Literal
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from ..modalities.batch import Batch
+from .embeddings import TextEmbeddings
+from .picture_embeddings import Embedded
+from .region_embeddings import RegionEmbeddings, segment_vector
+from .transformer import initialize
+
+
+class LeadingRegions(RegionEmbeddings):
+    """Regions that stand before the text, and count as positions (M3P, arXiv:2006.02635, section 3.1): a norm over the sum of
+    feature and box, then position and the text's norm. Features and boxes have length 1."""
+
+    def __init__(
+        self,
+        features: int = 2048,
+        width: int = 768,
+        values: Literal[4, 5, 7] = 5,
+        mask: bool = False,
+        dropout: float = 0.1,
+        epsilon: float = 1e-5,
+    ):
+        """
+        Args:
+            features, width, values, mask, dropout, epsilon: As of `RegionEmbeddings`.
+        """
+        super().__init__(features, width, values, None, mask, unit=True, dropout=dropout, epsilon=epsilon)
+        self.norm = nn.LayerNorm(width, epsilon)
+
+    def forward(self, batch: Batch, text: TextEmbeddings) -> Embedded:
+        if batch.regions is None:
+            return super().forward(batch, text)
+        features, boxes, present = self.gather(batch.regions)
+        many, words = present.sum(1, keepdim=True), None
+        if batch.text is not None:
+            words = text(batch.text._replace(position=torch.where(batch.text.present, batch.text.position + many, 0)))
+        place = (torch.cumsum(present, 1) - 1)[present]
+        vectors = self.dropout(self.norm(self.feature(features[present]) + self.box(boxes[present])))
+        return Embedded(words, text.finish(vectors + text.positions(place + text.position_offset)))
+
+
+class SpokenRegions(RegionEmbeddings):
+    """Regions that stand like words in the sentence, and the whole picture in every word (VL-BERT, arXiv:1908.08530,
+    section 3.2, with VOLTA's global region as the last).
+
+    Feature and box, the box as sines and cosines, go through one layer. A word gets the global region's vector, a region the
+    vector of a word for objects; all regions have the position behind the text, the global one the next.
+    """
+
+    def __init__(
+        self,
+        features: int = 2048,
+        width: int = 768,
+        waves: int = 256,
+        mask: bool = True,
+        mask_word: bool = True,
+        dropout: float = 0.1,
+        epsilon: float = 1e-12,
+    ):
+        """
+        Args:
+            features, width, mask, epsilon: As of `RegionEmbeddings`.
+            waves: Sines, and as many cosines, for each of the four numbers of a box.
+            mask_word: Whether a masked region has a word of its own.
+            dropout: Rate on what goes into the layer; on the sums it is the text's.
+        """
+        super().__init__(features, width, 4, "last", mask, dropout=dropout, epsilon=epsilon)
+        del self.feature, self.box
+        self.waves = waves
+        self.inward = nn.Linear(8 * waves + features, width)
+        self.words = nn.Embedding(2, width)  # an object, the whole picture
+        self.mask_word = nn.Parameter(torch.randn(width) * 0.02) if mask_word else None
+        self.text_norm, self.region_norm = nn.LayerNorm(width, epsilon), nn.LayerNorm(width, epsilon)
+        initialize(self.words)
+        nn.init.xavier_uniform_(self.inward.weight), nn.init.zeros_(self.inward.bias)
+        nn.init.zeros_(self.text_norm.weight), nn.init.zeros_(self.region_norm.weight)
+
+    def forward(self, batch: Batch, text: TextEmbeddings) -> Embedded:
+        if batch.regions is None:
+            return super().forward(batch, text)
+        features, boxes, present = self.gather(batch.regions)
+        joined = torch.cat([self._waves(boxes[present]), features[present]], 1)
+        visual = features.new_zeros(*present.shape, self.width)
+        visual = visual.masked_scatter(present[..., None], F.relu(self.inward(self.dropout(joined))))  # [B, R + 1, D]
+        words, end = None, torch.zeros_like(present[:, 0], dtype=torch.long)
+        if batch.text is not None:
+            end = batch.text.present.sum(1)
+            whole = self.text_norm(visual[:, -1]) * present[:, -1:]
+            words = text(batch.text, whole[:, None].expand(*batch.text.present.shape, -1)[batch.text.present])
+        if int(end.max()) + 2 > text.max_tokens:
+            raise ValueError(
+                f"SpokenRegions: regions have the two positions behind the text, but after {int(end.max())} tokens there is "
+                f"no room in the text tower's max_tokens {text.max_tokens}; lower the data's max_tokens, or raise the tower's"
+            )
+        last = torch.zeros_like(present)
+        last[:, -1] = True
+        word = self.words(last.long())
+        if self.mask_word is not None and batch.regions.hidden is not None:
+            masked = F.pad(batch.regions.hidden & (batch.regions.read == 0).all(2), (0, 1))
+            word = torch.where(masked[..., None], self.mask_word.to(word.dtype), word)
+        place = end[:, None] + last + text.position_offset
+        kind = segment_vector(text, 2, "SpokenRegions")
+        vectors = word[present] + self.region_norm(visual[present]) + text.positions(place[present]) + kind
+        return Embedded(words, text.finish(vectors))
+
+    def _waves(self, boxes: Float[Tensor, "N 4"]) -> Float[Tensor, "N waves"]:
+        """Centre, width and height in hundredths of the picture, as sines and cosines of wave lengths up to 1000."""
+        low, high = boxes[:, :2], boxes[:, 2:]
+        numbers = 100 * torch.cat([(low + high) / 2, high - low], 1)
+        length = 1000 ** (torch.arange(self.waves, device=boxes.device, dtype=boxes.dtype) / self.waves)
+        angles = numbers[..., None] / length
+        return torch.cat([angles.sin(), angles.cos()], 2).flatten(1)
