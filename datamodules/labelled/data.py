@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from lightning import LightningDataModule
+from lightning.pytorch.utilities import rank_zero_info, rank_zero_only
 
 from ...modalities.batch import Batch
 from ...modalities.tokenizer import Tokenizer
@@ -17,9 +18,12 @@ from ..steps import StepNumbers, Steps, Tallied, load
 from .layout import Format, Layout
 from .reading import LabelledReader
 from .sentence_layout import SentenceLayout
-from .splits import Files, draw_few, hold_out, read_split
+from .splits import Files, Found, draw_few, hold_out, read_split, tell_unknown
 
 log = logging.getLogger(__name__)
+
+LOOKED_AT = 10_000
+"""Examples of a split, evenly spread, that are cut into pieces to say how many lose some."""
 
 
 class Amount(NamedTuple):
@@ -120,6 +124,7 @@ class Labelled(LightningDataModule):
         self.validation = {} if validation is None else {name: Amount(batch_size, micro_batch_size)}
         self.examples: dict[str, list[Any]] = {}
         self.readers: dict[str, LabelledReader] = {}
+        self._told: set[str] = set()
         self._tallied: Tallied | None = None
         if not validation:
             self.val_dataloader = super().val_dataloader  # type: ignore[method-assign]  # as if not written: Lightning then skips validation
@@ -147,7 +152,8 @@ class Labelled(LightningDataModule):
 
     def _open(self, split: str) -> LabelledReader:
         format = self.test_format if split == "test" else self.format
-        records = read_split(split, self.files[split], format, self.layout, self.classes, self.tokenizer.languages)
+        found = read_split(split, self.files[split], format, self.layout, self.classes, self.tokenizer.languages)
+        records = found.records
         if self.held_out and split != "test":
             records = hold_out(records, self.held_out, held=split == "validation")
         if split == "train" and self.limit is not None:
@@ -162,7 +168,34 @@ class Labelled(LightningDataModule):
             self.layout.lay(records[:1], self.classes, self.tokenizer, self.max_tokens)
         except ValueError as error:
             raise ValueError(f"data.layout, of the first example of {split}: {error}") from None
+        self._tell(split, found, records)
         return reader
+
+    @rank_zero_only
+    def _tell(self, split: str, found: Found, records: list[Any]) -> None:
+        """Say in a line what of a split is read, of how much, and what of it is not."""
+        kept, there = (Counter(record.language for record in some) for some in (records, found.records))
+        parts = ", ".join(f"{code} {_of(kept[code], there[code])}" for code in sorted(there))
+        bare = Counter(record.language for record in records if not self.layout.is_labelled(record))
+        left_out = []
+        if found.unknown:
+            new = set(found.unknown) - self._told
+            self._told |= new
+            languages = tell_unknown(found.unknown) if new else "the same languages"
+            left_out.append(f"{found.unknown.total()} left out, in {languages}")
+        if bare:
+            left_out.append(f"{bare.total()} without a label, which are not scored ({_by_language(bare)})")
+        name = "training" if split == "train" else split
+        line = "; ".join([f"{name}: {_of(len(records), len(found.records))} examples ({parts})", *left_out])
+        (log.warning if left_out else rank_zero_info)(line)
+        looked_at = records[:: -(-len(records) // LOOKED_AT)]
+        cut = self.layout.count_cut(looked_at, self.tokenizer, self.max_tokens)
+        if cut:
+            of = "" if len(looked_at) == len(records) else f" of {len(looked_at)} that were looked at"
+            log.warning(
+                f"{name}: {cut.total()} examples{of} are longer than {self.layout.bound} allows, and lose their last pieces "
+                f"({_by_language(cut)})"
+            )
 
     def _reader(self, name: str, records: list[Any]) -> LabelledReader:
         sizes = self.max_tokens, self.batch_size, self.micro_batch_size
@@ -289,6 +322,14 @@ def read_labels(labels: list[str] | str | None, layout: Layout) -> list[str]:
     if odd or not labels:
         raise ValueError(f"data.labels: names must be different and not blank; found {', '.join(map(repr, odd)) or 'none'}")
     return list(labels)
+
+
+def _of(kept: int, there: int) -> str:
+    return str(kept) if kept == there else f"{kept} of {there}"
+
+
+def _by_language(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{language} {count}" for language, count in sorted(counts.items()))
 
 
 def _named_limits(limit: dict[str, int] | int | None) -> list[tuple[str, int | None]]:

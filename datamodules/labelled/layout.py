@@ -57,10 +57,12 @@ class Layout:
     Attributes:
         kind: Type of the records (of `examples.py`) that it lays out.
         classifies: Whether targets are classes, whose names must then be told (`Labelled.labels`).
+        bound: Option by which records lose pieces (`count_cut`).
     """
 
     kind: type
     classifies: bool = True
+    bound: str = "data.max_tokens"
 
     def names(self, record: Any) -> Iterable[str]:
         """Names of classes in a record, as the file has them; `""` where there is none. Unknown ones are refused at start."""
@@ -70,6 +72,14 @@ class Layout:
         """Whether anything in a record can be right or wrong; where `names` tells nothing, all are taken to be."""
         names = tuple(self.names(record))
         return not names or any(names)
+
+    def count_cut(self, records: Sequence[Any], tokenizer: Tokenizer, max_tokens: int) -> Counter[str]:
+        """How many records lose pieces, by language; nothing where none ever does.
+
+        Args:
+            records, tokenizer, max_tokens: As of `lay`.
+        """
+        return Counter()
 
     def lay(self, records: Sequence[Any], classes: Mapping[str, int], tokenizer: Tokenizer, max_tokens: int) -> Laid:
         """Tokenise records, and say what is right in each row.

@@ -4,6 +4,7 @@ As SQuAD is read in BERT's released code (arXiv:1810.04805, section 4.2) and XTR
 windows that begin 128 tokens apart, questions of at most 64.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
@@ -66,6 +67,7 @@ class QuestionLayout(Layout):
 
     kind = Question
     classifies = False
+    bound = "data.layout.max_question"
 
     def __init__(self, pair: str = "xlm-roberta", stride: int = 128, max_question: int = 64):
         """
@@ -88,6 +90,12 @@ class QuestionLayout(Layout):
     def is_labelled(self, record: Question) -> bool:
         """Whether it has an answer."""
         return bool(record.answers)
+
+    def count_cut(self, records: Sequence[Question], tokenizer: Tokenizer, max_tokens: int) -> Counter[str]:
+        """Those whose question is longer than `max_question`; texts are read whole, in windows."""
+        languages = [record.language for record in records]
+        pieces = tokenizer.count_tokens([record.question for record in records], languages) - 2
+        return Counter(language for language, count in zip(languages, pieces, strict=True) if count > self.max_question)
 
     def lay(self, records: Sequence[Question], classes: Mapping[str, int], tokenizer: Tokenizer, max_tokens: int) -> Laid:
         """A row a window.

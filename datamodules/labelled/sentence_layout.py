@@ -1,5 +1,6 @@
 """Rows of classified sentences: one a record, two sentences joined as the encoder's family joins them."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 
 import torch
@@ -33,6 +34,15 @@ class SentenceLayout(Layout):
     def names(self, record: Sentences) -> tuple[str]:
         """Its class."""
         return (record.label,)
+
+    def count_cut(self, records: Sequence[Sentences], tokenizer: Tokenizer, max_tokens: int) -> Counter[str]:
+        """Those whose pieces and control tokens are more than `max_tokens`."""
+        languages = [record.language for record in records]
+        first = tokenizer.count_tokens([record.first for record in records], languages)
+        second = tokenizer.count_tokens([record.second or "" for record in records], languages)
+        both = (first > 0) & (second > 0)
+        lengths = first + second + both * (self.form.controls - 4)  # start and end token of each are counted
+        return Counter(language for language, length in zip(languages, lengths, strict=True) if length > max_tokens)
 
     def lay(self, records: Sequence[Sentences], classes: Mapping[str, int], tokenizer: Tokenizer, max_tokens: int) -> Laid:
         """One row a record."""

@@ -1,10 +1,9 @@
 """Which labelled examples belong to a split: read from its files, held out by their text, or drawn as a few of many."""
 
-import logging
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
@@ -12,18 +11,31 @@ from ...modalities.chance import chance, salt, uniform
 from .examples import Question, Sentences, Tagged
 from .layout import Format, Layout
 
-log = logging.getLogger(__name__)
-
 Files = str | list[str] | dict[str, str | list[str]]
 """By language; or files that say the languages of their examples themselves."""
 
 FEW = salt("few examples")
 HELD_OUT = salt("held out")
 
+SHOWN = 6
+"""Languages that are named where there are many."""
+
+MERGED = "maps of languages merge: `{} null`, before one's own files, takes away all that a recipe names"
+"""What helps where a recipe names languages that one has not."""
+
+
+class Found(NamedTuple):
+    """What the files of a split hold."""
+
+    records: list[Any]
+    """In the order of the files."""
+    unknown: Counter[str]
+    """Examples that were left out, in languages that the tokenizer does not know."""
+
 
 def read_split(
     split: str, files: Files, format: Format, layout: Layout, classes: Collection[str], languages: Collection[str]
-) -> list[Any]:
+) -> Found:
     """All records of a split, in the order of its files.
 
     Args:
@@ -32,8 +44,8 @@ def read_split(
         format: What reads them.
         layout: What will lay them out.
         classes: Names of classes that may stand in them.
-        languages: Those that the tokenizer knows. Examples in others are left out where the file says their language, and
-            counted in the log.
+        languages: Those that the tokenizer knows. Examples in others are left out, and counted, where the file says their
+            language.
 
     Raises:
         ValueError: A language that is given is unknown, records are of another kind, a class is unknown, or none is left; names
@@ -42,31 +54,33 @@ def read_split(
     """
     by_language: Mapping[str | None, str | list[str]] = files if isinstance(files, dict) else {None: files}
     records: list[Any] = []
-    bare, unknown = Counter[str](), Counter[str]()
+    unknown = Counter[str]()
     for language, paths in by_language.items():
         option = f"data.{split}" if language is None else f"data.{split}.{language}"
         if language is not None and language not in languages:
-            raise ValueError(f"{option}: the tokenizer does not know this language; it knows {_list(languages)}")
+            raise ValueError(
+                f"{option}: the tokenizer does not know this language; it knows {_list(languages)}: leave it out "
+                f"(`{option} null`), or take another tokenizer; {MERGED.format(f'data.{split}')}"
+            )
         for path in _paths(option, paths):
             found = list(_read(option, Path(path), language, format, layout, classes))
             if not found:
                 raise ValueError(f"{option}: no example is left of {path}; leave the file out, or copy it anew")
             records += [record for record in found if record.language in languages]
             unknown.update(record.language for record in found if record.language not in languages)
-    bare.update(record.language for record in records if not layout.is_labelled(record))
-    left_out = (
-        f"{unknown.total()} left out, in languages that the tokenizer does not know ({_list(unknown)})" if unknown else ""
-    )
     if not records:
-        raise ValueError(f"data.{split}: no example is left to read; {left_out or 'it names no file: give {en: FILE}'}")
-    if split == "train" and bare.total() == len(records):
+        left_out = f"{unknown.total()} left out, in {tell_unknown(unknown)}" if unknown else "it names no file: give {en: FILE}"
+        raise ValueError(f"data.{split}: no example is left to read; {left_out}")
+    if split == "train" and not any(map(layout.is_labelled, records)):
         raise ValueError(f"data.train: not one of {len(records)} examples has a label, so nothing can be learnt; copy it anew")
-    if bare:
-        left_out += f"{'; ' * bool(left_out)}{bare.total()} without a label, which are not scored ({_tell(bare)})"
-    level = logging.WARNING if left_out else logging.INFO
-    counts = _tell(Counter(one.language for one in records))
-    log.log(level, "%s: %d examples (%s)%s", split, len(records), counts, f"; {left_out}" * bool(left_out))
-    return records
+    return Found(records, unknown)
+
+
+def tell_unknown(unknown: Collection[str]) -> str:
+    """Languages that the tokenizer does not know, in words: a few of them by name."""
+    names = sorted(unknown)
+    more = f", ... and {len(names) - SHOWN} more" if len(names) > SHOWN + 1 else ""
+    return f"languages that the tokenizer does not know ({', '.join(names[:SHOWN] if more else names)}{more})"
 
 
 def _paths(option: str, paths: Any) -> list[str]:
@@ -82,7 +96,8 @@ def _read(
     """Records of a file; what is wrong with it is told with the option that names it."""
     if not file.is_file():
         there = "a folder" if file.is_dir() else "no file"
-        raise FileNotFoundError(f"{option}: there is {there} {file}{'; give the files in it' * file.is_dir()}")
+        hint = "; give the files in it" if file.is_dir() else f"; {MERGED.format(_split(option))}" if language else ""
+        raise FileNotFoundError(f"{option}: there is {there} {file}{hint}")
     try:
         for number, record in enumerate(format.read(file, language), 1):
             if not isinstance(record, layout.kind):
@@ -154,8 +169,9 @@ def _take_turns(drawn: list[tuple[int, int]], records: Sequence[Any]) -> list[in
     return [place for _, _, place in sorted(order)]
 
 
-def _tell(counts: Mapping[str, int]) -> str:
-    return ", ".join(f"{language} {count}" for language, count in sorted(counts.items()))
+def _split(option: str) -> str:
+    """The option of all files of a split, of that of a language's."""
+    return ".".join(option.split(".")[:2])
 
 
 def _list(names) -> str:
