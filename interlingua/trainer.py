@@ -21,6 +21,7 @@ from .checkpoints import CONFIGURATION, read_checkpoint, without_start
 from .configuration import ConfigurationError, differences
 from .interruption import Interruption
 from .joints import check_joints
+from .monitors import CheckMonitors
 from .progress import StepBar, TellSize
 from .refusals import find_refusal
 from .report import ReportData
@@ -168,7 +169,7 @@ class Command(LightningCLI):
                 if isinstance(one, ModelCheckpoint) and one.dirpath is None:
                     one.dirpath = str(last.parent.absolute())  # beside the last one; Lightning's own way is below the logs
         if self.command == "fit":
-            callbacks += [LogEnds(), WatchObjectives(), ReportData(), TellSize()]
+            callbacks += [CheckMonitors(), LogEnds(), WatchObjectives(), ReportData(), TellSize()]
             if not options.fast_dev_run:
                 callbacks.append(KeepConfiguration(self.kept))
         if last is not None and not any(isinstance(callback, Checkpoint) for callback in callbacks):

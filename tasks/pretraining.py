@@ -98,7 +98,10 @@ class Pretraining(lightning.LightningModule):
             check_counted(dict(self.objectives.items()), self.tokenizer)
             known = len(self.tokenizer.languages)
             if stage == "fit" and self.encoder.vocabulary is not None and not self.encoder.languages:
-                rank_zero_info(f"the encoder reads no language ids: those of the {known} languages only tell results apart")
+                rank_zero_info(
+                    f"the encoder is not told which of the tokenizer's {known} languages a text is in (it has no language "
+                    "vectors, as XLM-R has none); figures are by language all the same"
+                )
         self.optimization.stop_gradients(self)  # before several ranks wrap the module
         # The wrapper would send the first rank's buffers to all before every step; queues are large, and the same everywhere.
         buffers = self.objectives.named_buffers(remove_duplicate=False)

@@ -117,7 +117,7 @@ def test_a_tower_without_language_vectors_says_so_once(tokenizer, caplog):
         model = Pretraining(tower, {"mlm": MaskedLanguage()}, {"captions": [["mlm"]]}, options, tokenizer=tokenizer.path)
         with caplog.at_level(logging.INFO):
             training.trainer(2).fit(model, training.loader([batch, batch]))
-        assert sum("the encoder reads no language ids" in message for message in caplog.messages) == said
+        assert sum("the encoder is not told which of" in message for message in caplog.messages) == said
 
 
 def holed(batch: Batch) -> Batch:
