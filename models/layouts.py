@@ -265,7 +265,8 @@ def give_back(weights: Mapping[str, Tensor], layout: Layout) -> dict[str, Tensor
     Raises:
         ValueError: A weight has no place; names it.
     """
-    layers = 1 + max((int(name.split(".")[3]) for name in weights if ".blocks." in name), default=-1)
+    start = "encoder.transformer.blocks."
+    layers = 1 + max((int(name[len(start) :].partition(".")[0]) for name in weights if name.startswith(start)), default=-1)
     names = dict(layout.expand(layers))
     strange = [name for name in weights if name not in names]
     if strange:

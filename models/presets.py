@@ -52,6 +52,8 @@ def bert(
     distinct: int | None = None,
     recompute: bool = False,
     epsilon: float = 1e-12,
+    segments: int = 2,
+    norm: Literal["pre", "post"] = "post",
 ) -> TextTower:
     """BERT and mBERT (arXiv:1810.04805, section 3, and its released code): segment vectors, norms with epsilon 1e-12.
 
@@ -65,10 +67,13 @@ def bert(
         distinct: Blocks with weights of their own where layers share them, as in ALBERT (see `Transformer`).
         recompute: Activation checkpointing (see `Transformer`).
         epsilon: Of all layer norms; above 0. Published checkpoints have the default.
+        segments: Segment vectors; 3 inside VL-BERT, whose regions have the third.
+        norm: Where the blocks' norms stand; `pre` inside ViLT, which keeps the norm over the embeddings.
     """
     size = _size(size, {"base": BASE, "large": LARGE})
-    embeddings = TextEmbeddings(vocabulary, size.width, max_tokens, segments=2, dropout=dropout, epsilon=epsilon, factor=factor)
-    body = {"epsilon": epsilon, "distinct": distinct, "recompute": recompute}
+    tables = {"segments": segments, "dropout": dropout, "epsilon": epsilon, "factor": factor}
+    embeddings = TextEmbeddings(vocabulary, size.width, max_tokens, **tables)
+    body = {"epsilon": epsilon, "distinct": distinct, "recompute": recompute, "norm": norm}
     return TextTower(embeddings, _transformer(size, dropout, attention_dropout, **body))
 
 
@@ -80,6 +85,7 @@ def xlm_roberta(
     attention_dropout: float = 0.1,
     recompute: bool = False,
     epsilon: float = 1e-5,
+    segments: int = 1,
 ) -> TextTower:
     """XLM-R, and InfoXLM, XLM-Align, HICTL and XLM-V after it (arXiv:1911.02116, section 3, and its released code).
 
@@ -93,9 +99,10 @@ def xlm_roberta(
         attention_dropout: Rate on the attention weights; 0 saves half of attention's time on CPU.
         recompute: Activation checkpointing (see `Transformer`).
         epsilon: Of all layer norms; above 0. Published checkpoints have the default.
+        segments: Segment vectors; with 1 every token gets it. 2 inside UC2, whose regions have the second.
     """
     size = _size(size, {"base": BASE, "large": LARGE})
-    return _xlm_roberta(vocabulary, size, max_tokens, dropout, attention_dropout, "post", recompute, epsilon)
+    return _xlm_roberta(vocabulary, size, max_tokens, dropout, attention_dropout, "post", recompute, epsilon, segments)
 
 
 def xlm_roberta_xl(
@@ -168,9 +175,10 @@ def _xlm_roberta(
     norm: str,
     recompute: bool,
     epsilon: float,
+    segments: int = 1,
 ) -> TextTower:
     options = {
-        "segments": 1,
+        "segments": segments,
         "position_offset": vocabulary.pad + 1,
         "norm": norm == "post",
         "dropout": dropout,

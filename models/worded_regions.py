@@ -51,7 +51,8 @@ class SpokenRegions(RegionEmbeddings):
     section 3.2, with VOLTA's global region as the last).
 
     Feature and box, the box as sines and cosines, go through one layer. A word gets the global region's vector, a region the
-    vector of a word for objects; all regions have the position behind the text, the global one the next.
+    vector of a word for objects; all regions have the position behind the text, the global one the next. VOLTA's controlled
+    set-up puts the global region first, and its code still takes the last one for it: so does `whole: first`.
     """
 
     def __init__(
@@ -59,6 +60,7 @@ class SpokenRegions(RegionEmbeddings):
         features: int = 2048,
         width: int = 768,
         waves: int = 256,
+        whole: Literal["first", "last"] = "last",
         mask: bool = True,
         mask_word: bool = True,
         dropout: float = 0.1,
@@ -66,12 +68,12 @@ class SpokenRegions(RegionEmbeddings):
     ):
         """
         Args:
-            features, width, mask, epsilon: As of `RegionEmbeddings`.
+            features, width, whole, mask, epsilon: As of `RegionEmbeddings`.
             waves: Sines, and as many cosines, for each of the four numbers of a box.
             mask_word: Whether a masked region has a word of its own.
             dropout: Rate on what goes into the layer; on the sums it is the text's.
         """
-        super().__init__(features, width, 4, "last", mask, dropout=dropout, epsilon=epsilon)
+        super().__init__(features, width, 4, whole, mask, dropout=dropout, epsilon=epsilon)
         del self.feature, self.box
         self.waves = waves
         self.inward = nn.Linear(8 * waves + features, width)
@@ -89,21 +91,20 @@ class SpokenRegions(RegionEmbeddings):
         joined = torch.cat([self._waves(boxes[present]), features[present]], 1)
         visual = features.new_zeros(*present.shape, self.width)
         visual = visual.masked_scatter(present[..., None], F.relu(self.inward(self.dropout(joined))))  # [B, R + 1, D]
+        last = present & (torch.cumsum(present, 1) == present.sum(1, keepdim=True))
         words, end = None, torch.zeros_like(present[:, 0], dtype=torch.long)
         if batch.text is not None:
             end = batch.text.present.sum(1)
-            whole = self.text_norm(visual[:, -1]) * present[:, -1:]
+            whole = self.text_norm((visual * last[..., None]).sum(1)) * last.any(1, keepdim=True)
             words = text(batch.text, whole[:, None].expand(*batch.text.present.shape, -1)[batch.text.present])
         if int(end.max()) + 2 > text.max_tokens:
             raise ValueError(
                 f"SpokenRegions: regions have the two positions behind the text, but after {int(end.max())} tokens there is "
                 f"no room in the text tower's max_tokens {text.max_tokens}; lower the data's max_tokens, or raise the tower's"
             )
-        last = torch.zeros_like(present)
-        last[:, -1] = True
         word = self.words(last.long())
         if self.mask_word is not None and batch.regions.hidden is not None:
-            masked = F.pad(batch.regions.hidden & (batch.regions.read == 0).all(2), (0, 1))
+            masked = F.pad(batch.regions.hidden & (batch.regions.read == 0).all(2), (self.before, self.after)) & ~last
             word = torch.where(masked[..., None], self.mask_word.to(word.dtype), word)
         place = end[:, None] + last + text.position_offset
         kind = segment_vector(text, 2, "SpokenRegions")

@@ -130,7 +130,8 @@ def test_alone_as_in_a_batch_and_no_weight_is_dead(plan):
     (states.text.square().sum() + states.image.square().sum() + states.joint.sum()).backward()
     for name, parameter in encoder.named_parameters():
         if "segments" not in name and "languages" not in name:
-            assert parameter.grad is not None and parameter.grad.isfinite().all(), name
+            assert parameter.grad is not None, name
+            assert parameter.grad.isfinite().all(), name
             assert parameter.grad.any(), name
 
 
@@ -153,7 +154,8 @@ def test_streams_of_unequal_width_with_layers_of_their_own_size_between():
     assert (states.text.shape[2], states.image.shape[2], states.joint.shape[1]) == (32, 24, 16)
     assert encoder.widths == {"text": 32, "translation": 32, "image": 24, "joint": 16}
     half = encoder.cross[0]["text"]
-    assert half.attention.inward.weight.shape == (60, 32) and half.feed_forward.inward.weight.shape == (12, 32)
+    assert half.attention.inward.weight.shape == (60, 32)
+    assert half.feed_forward.inward.weight.shape == (12, 32)
     assert encoder.cross[0]["picture"].feed_forward.inward.weight.shape == (40, 24)  # as the picture's own layers
     expected = torch.relu(encoder.pooler.text(states.text[0, 0])) * torch.relu(encoder.pooler.picture(states.image[0, 0]))
     assert torch.allclose(states.joint[0], expected, atol=1e-6)
@@ -193,7 +195,7 @@ def test_vectors_are_of_what_has_not_met_yet():
     alone = encoder(given._replace(image=None)).vectors, encoder(given._replace(text=None)).vectors
     assert torch.allclose(vectors.text, alone[0].text, atol=1e-5)
     assert torch.allclose(vectors.image, alone[1].image, atol=1e-5)
-    text, picture = encoder.picture(given, encoder.text.embeddings)
+    picture = encoder.picture(given, encoder.text.embeddings).picture
     block = encoder.picture_layers.blocks[0]
     assert torch.allclose(
         vectors.image[0], encoder.projections["picture"](block(picture[None, :4], None).mean((0, 1))), atol=1e-5
@@ -204,7 +206,7 @@ def test_vectors_are_of_what_has_not_met_yet():
         encoder(both._replace(text=both.translation, translation=None)).vectors.text,
         atol=1e-5,
     )
-    with pytest.raises(ValueError, match="vector_width is 6 in plan '2 joint'; .*there must be layers before that"):
+    with pytest.raises(ValueError, match=r"vector_width is 6 in plan '2 joint'; .*there must be layers before that"):
         build("2 joint", vector_width=6)
 
 
@@ -212,7 +214,8 @@ def test_states_of_lower_layers_are_numbered_by_what_the_text_has_passed():
     encoder, given = build(VILBERT), batch()
     assert encoder.layers == 5
     states = encoder(given, keep=range(6))
-    assert torch.equal(states.layers[5].text, states.text) and torch.equal(states.layers[5].image, states.image)
+    assert torch.equal(states.layers[5].text, states.text)
+    assert torch.equal(states.layers[5].image, states.image)
     assert torch.equal(states.layers[1].image, states.layers[0].image)  # the picture has no layer before they meet
     assert not torch.equal(states.layers[2].image, states.layers[1].image)
     with pytest.raises(ValueError, match=r"after blocks \[6\] are asked for, but there are 5"):
@@ -240,7 +243,9 @@ def test_empty_rows_and_whole_batches_of_nothing():
         given = tiny.batch([0, 3])._replace(text=tiny.text([0, 3]), image=nothing)
         states = encoder(given)
         (states.text.sum() + states.image.sum() + states.joint.sum()).backward()
-        assert states.text.isfinite().all() and not states.image.any() and not states.text[0].any()
+        assert states.text.isfinite().all()
+        assert not states.image.any()
+        assert not states.text[0].any()
         assert all(one.grad is None or one.grad.isfinite().all() for one in encoder.parameters())
         empty = encoder(tiny.batch([], image=tiny.image(0)))
         assert empty.text.shape[0] == empty.image.shape[0] == empty.joint.shape[0] == 0
