@@ -51,6 +51,26 @@ def _check_sharing(source: str, names: Sequence[str], objectives: Mapping[str, O
                 f"passes.{source}: {why}, so that {first} and {second} cannot share a reading: in the place of "
                 f"[{', '.join(names)}] write {_split(names, objectives)}"
             )
+        _check_marks(source, names, first, second, objectives)
+
+
+def _check_marks(source: str, names: Sequence[str], first: str, second: str, objectives: Mapping[str, Objective]) -> None:
+    """Raise ValueError if the marks of an objective do not go with those of one that is named before it."""
+    late = set(objectives[first].hides) & set(objectives[second].changes)
+    if late:
+        order = sorted(names, key=lambda name: not objectives[name].changes)
+        raise ValueError(
+            f"passes.{source}: {second} gives some rows another {' and '.join(sorted(late))} after {first} has hidden parts of "
+            f"it; in the place of [{', '.join(names)}] write [{', '.join(order)}]"
+        )
+    hides = objectives[first].hides, objectives[second].hides
+    for field in sorted(set(hides[0]) & set(hides[1])):
+        own, other = hides[0][field], hides[1][field]
+        if own is not None and other is not None and own != other:
+            raise ValueError(
+                f"passes.{source}: {first} hides {field} for all objectives of its group, but {second} hides them in another "
+                f"way: found {own} and {other}; give both the same, or a group each"
+            )
 
 
 def _clash(first: str, second: str, objectives: Mapping[str, Objective]) -> str | None:

@@ -29,6 +29,7 @@ class NextSentence(Objective):
     """
 
     one_item_a_row = True
+    changes = ("text",)
 
     def __init__(self, rate: float = 0.5, pair: str = "bert", max_tokens: int | None = None, weight: float = 1.0):
         """

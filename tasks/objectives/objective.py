@@ -6,7 +6,8 @@ an exact global denominator. Then each micro-batch is read and scored. Objective
 """
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
 
 from jaxtyping import Float, Int, Shaped
@@ -50,10 +51,16 @@ class Objective(nn.Module):
         coupled: True where a row's loss depends on the other rows of the step: such an objective writes `embed` and
             `contrast` instead of `loss`, and is exact over micro-batches (gradient caching) and ranks (gathering).
         one_item_a_row: True where a row is scored as a whole: packed rows, of several documents, are then refused.
+        changes: Fields of the batch that `mark` gives other content in some rows: in a shared reading this must come before
+            anything of them is hidden.
+        hides: Fields of the batch of which `mark` hides parts, and how: None where each objective of a shared reading hides
+            what it wants; else the first one hides for all, and they must agree.
     """
 
     coupled = False
     one_item_a_row = False
+    changes: Collection[str] = ()
+    hides: Mapping[str, Any] = MappingProxyType({})
 
     def __init__(self, weight: float = 1.0):
         super().__init__()

@@ -42,6 +42,7 @@ class Paraphrase(Objective):
     """
 
     one_item_a_row = True
+    changes = ("text",)
 
     def __init__(
         self,

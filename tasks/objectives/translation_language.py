@@ -4,6 +4,7 @@ XLM, arXiv:1901.07291, section 3.3; InfoXLM, arXiv:2007.07834, section 3.2.
 """
 
 import logging
+from types import MappingProxyType
 
 import torch
 from jaxtyping import Int
@@ -32,6 +33,7 @@ class TranslationLanguage(Objective):
     """
 
     one_item_a_row = True
+    hides = MappingProxyType({"text": None})
 
     def __init__(
         self,
