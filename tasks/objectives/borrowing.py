@@ -1,4 +1,5 @@
-"""Texts borrowed from other samples of the step: which may be, which one is, and how it takes the place of a sample's own."""
+"""Texts and pictures borrowed from other samples of the step: which may be, which one is, and how it takes the place of a
+sample's own."""
 
 import logging
 
@@ -14,6 +15,8 @@ from .rows import join_rows
 log = logging.getLogger(__name__)
 
 CHOICE = salt("choice")
+PICTURES = ("image", "regions")
+"""Fields of a batch that hold pictures."""
 
 
 def lend_texts(batch: Batch, text: Text | None) -> Batch | None:
@@ -44,13 +47,20 @@ def exchange(view: Batch, pool: Batch, wanted: Bool[Tensor, "B"], candidate: Boo
         key: Random key of the objective.
         pad: Token id where no text is present.
     """
-    texts = join_rows([lend_texts(view, view.text), pool], pad).text
+    lent = pool._replace(image=None, regions=None)
+    texts = join_rows([lend_texts(view, view.text), lent], pad).text
+    choice = choose_lenders(view, pool, candidate, key)
+    return borrow(view, texts, wanted & candidate.any(1), view.size + choice, pad)
+
+
+def choose_lenders(view: Batch, pool: Batch, candidate: Bool[Tensor, "B N"], key: int) -> Int[Tensor, "B"]:
+    """The sample of the pool that each row borrows from: the candidate with the highest draw, the same one in whatever order
+    the pool comes; 0 where there is none."""
     if pool.size == 0:
-        return borrow(view, texts, torch.zeros_like(wanted), torch.zeros_like(view.item), pad)
+        return torch.zeros_like(view.item)
     own = view.epoch[:, None], view.sample[:, None]
     draw = chance(key, salt(view.source), *own, CHOICE, pool.epoch, pool.sample)
-    choice = draw.masked_fill(~candidate, torch.iinfo(draw.dtype).min).argmax(1)
-    return borrow(view, texts, wanted & candidate.any(1), view.size + choice, pad)
+    return draw.masked_fill(~candidate, torch.iinfo(draw.dtype).min).argmax(1)
 
 
 def borrow(view: Batch, texts: Text, swapped: Bool[Tensor, "B"], choice: Int[Tensor, "B"], pad: int) -> Batch:
@@ -63,6 +73,25 @@ def borrow(view: Batch, texts: Text, swapped: Bool[Tensor, "B"], choice: Int[Ten
     if alignment is not None:  # words of the text that left
         alignment = alignment.masked_fill(swapped[:, None, None], -1)
     return view._replace(text=text, matched=matched, alignment=alignment)
+
+
+def exchange_pictures(view: Batch, pool: Batch, wanted: Bool[Tensor, "B"], candidate: Bool[Tensor, "B N"], key: int) -> Batch:
+    """Put a picture of the pool, as pixels, regions or both, in the place of that of some rows.
+
+    Args:
+        view, pool, wanted, candidate, key: As of `exchange`; view and pool have pictures of one kind.
+    """
+    swapped = wanted & candidate.any(1)
+    own = torch.arange(view.size, device=swapped.device)
+    choice = torch.where(swapped, view.size + choose_lenders(view, pool, candidate, key), own)
+    joined = join_rows([lend_pictures(view), pool._replace(text=None)])
+    pictures = {name: take(getattr(joined, name), choice) for name in PICTURES if getattr(view, name) is not None}
+    return view._replace(matched=~swapped if view.matched is None else view.matched & ~swapped, **pictures)
+
+
+def lend_pictures(batch: Batch) -> Batch:
+    """Pictures of a batch's samples, as a batch of these alone."""
+    return Batch(batch.source, batch.item, batch.sample, batch.epoch, **{name: getattr(batch, name) for name in PICTURES})
 
 
 def warn_alone(alone: Bool[Tensor, "B"], source: str, negative: str = "text of another item") -> bool:

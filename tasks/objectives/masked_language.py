@@ -10,6 +10,8 @@ from ...modalities.batch import Batch
 from ...models.encoder import Encoder, States
 from .hiding import Scheme, check_hiding
 from .objective import Loss, Objective, Sharing
+from .pairs import On
+from .ranges import check_choice
 from .token_prediction import count_hidden, hide_texts, predict_hidden
 from .word_weights import check_counts, load_counts, weigh_entries
 
@@ -26,6 +28,7 @@ class MaskedLanguage(Objective):
         fields: Sequence[str] = ("text",),
         alpha: float = 0.0,
         counts: str | None = None,
+        on: On = "all",
         weight: float = 1.0,
     ):
         """
@@ -39,17 +42,21 @@ class MaskedLanguage(Objective):
                 proportional to count^-alpha (XLM's paper: 0.5, its released code: 0; see `word_weights`).
             counts: File with the counts of vocabulary entries (`interlingua tokenizer counts`); where `alpha` is not 0, and
                 only there.
+            on: Rows that are scored: `all` (LXMERT), or those `matched` alone, where others were given another text or
+                picture by image-text matching in the same pass (ViLBERT, VOLTA).
             weight: Coefficient of this objective in the summed loss.
 
         Raises:
-            ValueError: A share is outside 0 to 1, a scheme or field is unknown, or `alpha` lacks counts or single
-                tokens, or counts lack it.
+            ValueError: A share is outside 0 to 1, a name is unknown, or `alpha` lacks counts or single tokens, or counts
+                lack it.
         """
         super().__init__(weight)
         self.hiding = check_hiding("masked language", scheme, rate, keep, random)
         if not fields or set(fields) - {"text", "translation"}:
             raise ValueError(f"masked language: fields is {list(fields)}, expected text, translation, or both")
-        self.fields, self.path = tuple(fields), counts
+        check_choice("masked language", "on", on, On)
+        self.fields, self.path, self.on = tuple(fields), counts, on
+        self.hides = dict.fromkeys(self.fields)
         self.counts = load_counts("masked language", alpha, counts, scheme)
         weights = None if self.counts is None else weigh_entries(torch.from_numpy(self.counts.counts), alpha)
         self.register_buffer("weights", weights, persistent=False)
@@ -68,7 +75,7 @@ class MaskedLanguage(Objective):
         return hide_texts(view, self.fields, self.key, self.hiding, self.vocabulary, self.weights)
 
     def count(self, marked: Batch) -> Int[Tensor, ""]:
-        return count_hidden(marked, self.fields)
+        return count_hidden(marked, self.fields, self.on)
 
     def loss(self, states: States, marked: Batch) -> Loss:
-        return predict_hidden(self.head, states, marked, self.fields)
+        return predict_hidden(self.head, states, marked, self.fields, self.on)

@@ -1,5 +1,7 @@
 """Pairs of a picture and a text: which rows are pairs, and what it costs to tell whether they match."""
 
+from typing import Literal
+
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
@@ -9,6 +11,10 @@ from ...modalities.batch import Batch
 from ...models.encoder import Encoder
 from ...models.transformer import initialize
 from .objective import Loss
+
+On = Literal["all", "matched"]
+"""Which rows are scored: all, or only those whose text and picture belong together. The others are hidden in alike, as else
+what is hidden would tell who belongs."""
 
 
 def pictured(batch: Batch) -> Bool[Tensor, "B"]:

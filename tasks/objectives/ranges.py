@@ -1,4 +1,6 @@
-"""Ranges of numbers that options of objectives must lie in."""
+"""Ranges of numbers that options of objectives must lie in, and names that they must be one of."""
+
+from typing import Any, get_args
 
 COLDEST, HOTTEST = 1e-3, 1e3
 """Temperatures. Published ones lie between 0.01 and 1. Far below, scores overflow; far above, none stands out."""
@@ -21,3 +23,15 @@ def check_range(who: str, name: str, number: float, least: float, most: float, h
 def check_temperature(who: str, temperature: float) -> None:
     """Raise ValueError unless scores can be divided by it."""
     check_range(who, "temperature", temperature, COLDEST, HOTTEST, " (published ones: 0.01 to 1)")
+
+
+def check_choice(who: str, name: str, value: str, kind: Any) -> None:
+    """Raise ValueError unless an option is one of the names of a `Literal`.
+
+    Args:
+        who, name: As of `check_range`.
+        value: What was given.
+        kind: What it may be.
+    """
+    if value not in get_args(kind):
+        raise ValueError(f"{who}: {name} is {value!r}, expected one of {', '.join(get_args(kind))}")

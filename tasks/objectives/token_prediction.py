@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 
 import torch
-from jaxtyping import Int, Int64
+from jaxtyping import Bool, Int, Int64
 from torch import Tensor
 
 from ...modalities.batch import Batch, Text
@@ -13,6 +13,7 @@ from ...models.encoder import States
 from ...models.heads import TokenHead
 from .hiding import Hiding, hide_tokens
 from .objective import Loss, Objective
+from .pairs import On
 
 
 def hide_texts(
@@ -32,20 +33,21 @@ def hide_texts(
     return view
 
 
-def count_hidden(marked: Batch, fields: Sequence[str]) -> Int[Tensor, ""]:
+def count_hidden(marked: Batch, fields: Sequence[str], on: On = "all") -> Int[Tensor, ""]:
     """Number of tokens that are to be predicted."""
-    counts = [text.hidden.sum() for _, text in _texts(marked, fields) if text.hidden is not None]
+    counts = [_scored(marked, text, on).sum() for _, text in _texts(marked, fields) if text.hidden is not None]
     return sum(counts, torch.zeros((), dtype=torch.long, device=marked.item.device))
 
 
-def predict_hidden(head: TokenHead, states: States, marked: Batch, fields: Sequence[str]) -> Loss:
+def predict_hidden(head: TokenHead, states: States, marked: Batch, fields: Sequence[str], on: On = "all") -> Loss:
     """Summed cross-entropy of the hidden tokens of some texts."""
     rows, targets = [head.bias.new_zeros(0, head.width)], [marked.item.new_zeros(0)]
     for name, text in _texts(marked, fields):
         if text.hidden is not None:
-            rows.append(getattr(states, name)[text.hidden])  # only these rows are worth a V-wide product
-            targets.append(text.tokens[text.hidden])
-    return Loss(head.cross_entropy(torch.cat(rows), torch.cat(targets)), count_hidden(marked, fields))
+            scored = _scored(marked, text, on)
+            rows.append(getattr(states, name)[scored])  # only these rows are worth a V-wide product
+            targets.append(text.tokens[scored])
+    return Loss(head.cross_entropy(torch.cat(rows), torch.cat(targets)), count_hidden(marked, fields, on))
 
 
 def share_token_heads(objectives: Mapping[str, Objective]) -> None:
@@ -56,6 +58,12 @@ def share_token_heads(objectives: Mapping[str, Objective]) -> None:
         if isinstance(own, TokenHead):
             objective.head = next((head for head in heads if own.like(head)), own)
             heads.append(own)
+
+
+def _scored(marked: Batch, text: Text, on: On) -> Bool[Tensor, "B L"]:
+    if on == "all" or marked.matched is None:
+        return text.hidden
+    return text.hidden & marked.matched[:, None]
 
 
 def _texts(batch: Batch, fields: Sequence[str]) -> Iterator[tuple[str, Text]]:
