@@ -2,18 +2,20 @@
 
 import torch
 
-from interlingua.modalities.batch import Batch, Image, Text, number_positions
+from interlingua.modalities.batch import Batch, Image, Regions, Text, number_positions
 from interlingua.modalities.image_front_ends import Patches
 from interlingua.modalities.vocabulary import Vocabulary
 from interlingua.models.embeddings import TextEmbeddings
 from interlingua.models.fused import Fused
 from interlingua.models.picture_embeddings import ImageEmbeddings
+from interlingua.models.region_embeddings import TypedRegions
 from interlingua.models.towers import ImageTower, TextTower
 from interlingua.models.transformer import Transformer
 from interlingua.models.two_towers import TwoTowers
 
 VOCABULARY = Vocabulary(100)
 WIDTH = 32
+FEATURES, CLASSES, ATTRIBUTES = 12, 6, 4
 
 
 def text(lengths, padded=None, left=False, seed=0, vocabulary=VOCABULARY, language=0) -> Text:
@@ -47,6 +49,29 @@ def image(count, size=16, seed=0) -> Image:
     generator = torch.Generator().manual_seed(seed)
     pixels = torch.randint(0, 256, (count, 3, size, size), dtype=torch.uint8, generator=generator)
     return Image(pixels, torch.ones(count, dtype=torch.bool))
+
+
+def regions(counts, padded=None, seed=0) -> Regions:
+    """Random regions, of which a detector names class and attribute; each picture has draws of its own.
+
+    Args:
+        counts: Regions of each picture; 0: none.
+        padded: R; the most of a picture where not given.
+        seed: Of everything.
+    """
+    padded = max(counts, default=0) if padded is None else padded
+    shapes = {"features": FEATURES, "boxes": 4, "classes": CLASSES, "attributes": ATTRIBUTES}
+    fields = {name: torch.zeros(len(counts), padded, width) for name, width in shapes.items()}
+    for row, count in enumerate(counts):
+        generator = torch.Generator().manual_seed(1000 * seed + row)
+        for name, field in fields.items():
+            field[row, :count] = torch.rand(count, shapes[name], generator=generator)
+    present = torch.arange(padded)[None] < torch.tensor(counts)[:, None]
+    low, size = fields["boxes"].split(2, dim=2)
+    classes, attributes = ((4 * fields[name]).softmax(2) * present[..., None] for name in ("classes", "attributes"))
+    names = [number for one in (classes, attributes) for number in (one.argmax(2).masked_fill(~present, -1), one.amax(2))]
+    boxes = torch.cat([low / 2, (low + size + 0.1) / 2.1], 2) * present[..., None]
+    return Regions(fields["features"], boxes, present, classes, *names)
 
 
 def batch(lengths=(7, 5, 9, 4), items=None, source="captions", **modalities) -> Batch:
@@ -91,3 +116,9 @@ def fused(plan, text=None, picture=None, **options) -> Fused:
     return Fused(
         plan, text or text_tower(), picture or ImageEmbeddings(Patches(WIDTH, patch=8, size=16), WIDTH, dropout=0.0), **options
     )
+
+
+def region_stream(plan="2 joint", picture=None) -> Fused:
+    """Text and regions, as in UNITER where no other embeddings are given."""
+    picture = picture or TypedRegions(FEATURES, WIDTH, dropout=0.0)
+    return fused(plan, text_tower(segments=2), picture)

@@ -17,6 +17,8 @@ from interlingua.tasks.objectives.hard_image_text_matching import HardImageTextM
 from interlingua.tasks.objectives.image_text_matching import ImageTextMatching
 from interlingua.tasks.objectives.interpolated_contrast import InterpolatedContrast
 from interlingua.tasks.objectives.masked_language import MaskedLanguage
+from interlingua.tasks.objectives.masked_region_classification import MaskedRegionClassification
+from interlingua.tasks.objectives.masked_region_features import MaskedRegionFeatures
 from interlingua.tasks.objectives.next_sentence import NextSentence
 from interlingua.tasks.objectives.objective import Objective
 from interlingua.tasks.objectives.paraphrase import Paraphrase
@@ -28,7 +30,13 @@ from interlingua.tasks.optimization import Optimization
 from interlingua.tasks.passes import plan_passes
 from interlingua.tasks.pretraining import Pretraining
 
-ANY = {"mlm": MaskedLanguage, "itm": ImageTextMatching, "itc": Contrast}
+ANY = {
+    "mlm": MaskedLanguage,
+    "itm": ImageTextMatching,
+    "itc": Contrast,
+    "mrc": lambda: MaskedRegionClassification(10),
+    "mrfr": MaskedRegionFeatures,
+}
 ROWS = {"tlm": TranslationLanguage, "wctl": WordContrast, "nsp": NextSentence, "sop": SentenceOrder, "clpc": Paraphrase}
 APART = {
     "sctl": InterpolatedContrast,
