@@ -179,7 +179,7 @@ def read_texts(shards: ShardSet, chosen: np.ndarray, unreadable: Counter[str]) -
     numbers = np.unique(samples).tolist()
     for sample, own in zip(track(numbers, "cutting texts into pieces"), places, strict=True):
         try:
-            texts = shards.read(sample, image=False).texts
+            texts = shards.read(sample, image=False, members=()).texts
         except BadSampleError as error:
             unreadable[error.kind] += 1
             continue

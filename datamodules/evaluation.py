@@ -138,7 +138,7 @@ def read_pictures(name: str, shards: ShardSet, transform: ImageTransform, number
     items, pictures, slots, faults = [], [], [], []
     for slot, number in enumerate(numbers.tolist()):
         try:
-            sample = shards.read(number)
+            sample = shards.read(number, members=())
             if sample.image is None:
                 raise BadSampleError("missing image", "the picture that the index names is not there any more")
             pictures.append(transform.read(sample.image, None))

@@ -89,7 +89,7 @@ def read_captions(shards: ShardSet, numbers: Int64[np.ndarray, "N"]) -> Told:
     for slot, (number, owner) in enumerate(zip(numbers.tolist(), owners, strict=True)):
         place = number - int(start[owner])
         try:
-            sample = shards.read(owner, image=False)
+            sample = shards.read(owner, image=False, members=())
             if place >= len(sample.texts):
                 raise BadSampleError("missing text", "the texts that the index names are not there any more")
             told.captions.append(sample.texts[place])

@@ -20,6 +20,7 @@ from .filtering import TextRows
 from .following import Following
 from .order import Units
 from .parts import ByCount, ByTokens, Part
+from .region_reading import RegionReader
 from .rows import RowReader
 from .selection import find_samples, find_unknown
 from .shards.lengths import find_lengths
@@ -42,6 +43,7 @@ class Reader:
         summary: In words, how many these are, and what was left out.
         faults: Samples that are left out because the tokenizer does not know their languages.
         key: Random key of everything about this source.
+        regions: What reads the regions of pictures, and knows their form; None: they are not read.
         draws: Which samples, and which of their texts, come when.
         parts: Which of them each micro-batch holds.
     """
@@ -101,7 +103,12 @@ class Reader:
             alternating = Alternating(self.texts, source.text, source.translation, source.alternate)
         if source.text is not None:
             chooser = Chooser(self.texts, source.text, source.translation, following, alternating)
-        self._rows = RowReader(name, source, shards, tokenizer, max_tokens, self.key, augment, following, alternating)
+        try:
+            self.regions = None if source.regions is None else RegionReader(source.regions, shards, found)
+        except ValueError as error:
+            raise ValueError(f"source {name!r}: {error}") from None
+        parts = following, alternating, self.regions
+        self._rows = RowReader(name, source, shards, tokenizer, max_tokens, self.key, augment, *parts)
         self.draws = self._order(chooser)
         self.parts = self._cut()
 

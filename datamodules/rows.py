@@ -9,17 +9,20 @@ import torch
 from jaxtyping import Int64, UInt8
 from torch import Tensor
 
-from ..modalities.augmentation import draw_luck
+from ..modalities.augmentation import Shown, draw_luck
 from ..modalities.batch import Batch, Fault, Text
 from ..modalities.chance import chance, salt
 from ..modalities.image import BadImageError, collate_images
+from ..modalities.region import FoundRegions, collate_regions
 from ..modalities.text import CrowdedRowError, collate_packed, collate_sentences, collate_text
 from ..modalities.tokenizer import Tokenizer
 from .alignments import collate_alignment, read_alignment
 from .alternating import Alternating
 from .draws import Draws
 from .following import Following
+from .region_reading import RegionReader
 from .sample import BadSampleError, Caption, Sample
+from .shards.fields import REGIONS
 from .shards.reader import ShardSet
 from .source import Source
 from .steps import Reading
@@ -39,6 +42,7 @@ class Row(NamedTuple):
     """Pairs of words of text and translation that translate each other."""
     passage: list[Caption] = []  # noqa: RUF012, a default of a NamedTuple that nothing changes
     """Sentences in two languages, which stand in the place of the text."""
+    regions: FoundRegions | None = None
 
 
 class RowReader:
@@ -55,6 +59,7 @@ class RowReader:
         augment: bool,
         following: Following | None = None,
         alternating: Alternating | None = None,
+        regions: RegionReader | None = None,
     ):
         """
         Args:
@@ -67,8 +72,9 @@ class RowReader:
             augment: False gives every picture its undisturbed form.
             following: The sentences of documents, where those that follow the text are read too.
             alternating: Those of documents in two languages, where they are read in turn.
+            regions: What reads the regions of pictures, where they are read.
         """
-        self.following, self.alternating = following, alternating
+        self.following, self.alternating, self.regions = following, alternating, regions
         self.name, self.source, self.shards, self.start = name, source, shards, shards.texts.start
         self.tokenizer, self.max_tokens, self.key, self.augment = tokenizer, max_tokens, key, augment
 
@@ -104,8 +110,9 @@ class RowReader:
         return Reading(self._collate(rows, batch), slots, faults)
 
     def _read_row(self, number: int, text: int, translation: int, crop: Sequence[float] | None) -> Row:
-        sample = self.shards.read(number, image=self.source.image is not None)
-        first, pixels, words = int(self.start[number]), None, []
+        members = () if self.regions is None else (REGIONS,)
+        sample = self.shards.read(number, image=self.source.image is not None, members=members)
+        first, words = int(self.start[number]), []
         if self.alternating is not None:
             passage = _take(sample, first, self.alternating.passage(text, translation))
             return Row(sample.item, None, None, None, words, passage)
@@ -115,11 +122,16 @@ class RowReader:
             captions = [None if one < 0 else _join(sample, first, [one]) for one in (text, translation)]
             if translation >= 0 and sample.alignments:
                 words = read_alignment(sample, text - first, translation - first)
-        if self.source.image is not None:
-            if sample.image is None:
-                raise BadSampleError("missing image", "the picture that the index names is not there any more")
-            pixels = self.source.image.read(sample.image, crop)
-        return Row(sample.item, *captions, pixels, words)
+        shown = self._show(sample, crop)
+        regions = None if self.regions is None else self.regions.read(sample, shown)
+        return Row(sample.item, *captions, None if shown is None else shown.pixels, words, regions=regions)
+
+    def _show(self, sample: Sample, crop: Sequence[float] | None) -> Shown | None:
+        if self.source.image is None:
+            return None
+        if sample.image is None:
+            raise BadSampleError("missing image", "the picture that the index names is not there any more")
+        return self.source.image.show(sample.image, crop)
 
     def _collate(self, rows: list[Row], batch: Batch) -> Batch:
         source = self.source
@@ -135,6 +147,8 @@ class RowReader:
             batch = batch._replace(alignment=collate_alignment(words, *texts, batch.text, batch.translation, self.tokenizer))
         if source.image is not None:
             batch = batch._replace(image=collate_images([row.pixels for row in rows], source.image.size))
+        if self.regions is not None:
+            batch = batch._replace(regions=collate_regions([row.regions for row in rows], self.regions.form))
         return batch
 
     def _tokenize(self, captions: list[Caption]) -> Text:

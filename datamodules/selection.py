@@ -8,6 +8,7 @@ from .alternating import Alternating
 from .choice import TextChoice
 from .filtering import TextRows
 from .following import Following
+from .shards.fields import REGIONS
 from .shards.reader import ShardSet
 from .source import Source
 
@@ -31,6 +32,8 @@ def find_samples(source: Source, shards: ShardSet, texts: TextRows) -> tuple[Int
             lacking["a sentence that another follows"] = _lack(first, texts)
     if source.image is not None:
         lacking["picture"] = ~shards.has_image
+    if source.regions is not None:
+        lacking["regions"] = ~shards.has(REGIONS)
     found = np.flatnonzero(~np.logical_or.reduce(list(lacking.values())))
     counts = ", ".join(f"{int(missing.sum())} without {what}" for what, missing in lacking.items() if missing.any())
     return found, f"reads {len(found)} of {len(shards)} samples" + (f", leaves out {counts}" if counts else "")

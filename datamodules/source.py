@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from ..modalities.augmentation import ImageTransform
 from .choice import TextChoice, TranslationChoice
 from .draws import Sampling
+from .region_choice import RegionChoice
 from .shards.cache import Cache
 from .shards.fields import FieldMap
 
@@ -28,6 +29,8 @@ class Source:
         text: Which text is read; None: none.
         translation: Which other text stands beside it, in another language; None: none.
         image: How pictures are prepared; None: they are not looked at.
+        regions: Which regions of pictures are read (`regions: {}`: the first 100 of each); None: they are not looked at. Where
+            the picture is read too, their boxes are told in the frame that it is cut to, mirrored with it.
         fields: What the members of foreign shards are; None: the project's own layout.
         batch_tokens: Slots of one optimiser step, over all processes, padding included: a multiple of `micro_batch_tokens`.
         micro_batch_tokens: Slots that a process reads at once: rows times the longest text (plus rows times the longest
@@ -51,6 +54,7 @@ class Source:
     text: TextChoice | None = None
     translation: TranslationChoice | None = None
     image: ImageTransform | None = None
+    regions: RegionChoice | None = None
     fields: FieldMap | None = None
     batch_tokens: int | None = None
     micro_batch_tokens: int | None = None
@@ -68,8 +72,8 @@ class Source:
                 raise ValueError(f"{field} is {value}; give at least 1")
         if self.alternate is not None and self.alternate < 2:
             raise ValueError(f"alternate is {self.alternate}; give at least 2 sentences, one in each language")
-        if self.text is None and self.image is None:
-            raise ValueError(f"source of {self.shards}: neither `text` nor `image` is read; give at least one")
+        if self.text is None and self.image is None and self.regions is None:
+            raise ValueError(f"source of {self.shards}: neither `text` nor `image` nor `regions` is read; give at least one")
         for field in ("translation", "following"):
             if getattr(self, field) is not None and self.text is None:
                 raise ValueError(f"source of {self.shards}: a `{field}` stands beside a `text`; give `text`, if only as {{}}")
@@ -77,10 +81,10 @@ class Source:
             raise ValueError(
                 f"source of {self.shards}: the second text is a `translation`, or what is `following` in the document; give one"
             )
-        if self.alternate is not None and (self.translation is None or self.image is not None):
+        if self.alternate is not None and (self.translation is None or self._sees):
             raise ValueError(
                 f"source of {self.shards}: `alternate` reads every second sentence in its translation, and no picture; give "
-                "`translation`, if only as {}, and leave out image"
+                "`translation`, if only as {}, and leave out image and regions"
             )
         self._check_sizes()
 
@@ -93,10 +97,10 @@ class Source:
             )
         if not rows and self.text is None:
             raise ValueError(f"source of {self.shards}: pictures alone have no tokens to count; give batch_size")
-        if self.pack and (rows or self.translation is not None or self.following is not None or self.image is not None):
+        if self.pack and (rows or self.translation is not None or self.following is not None or self._sees):
             raise ValueError(
                 f"source of {self.shards}: `pack` fills rows with texts alone, counted in tokens; leave out batch_size, "
-                "translation, following and image, or pack"
+                "translation, following, image and regions, or pack"
             )
         if self.sampling is not None and self.text is None:
             raise ValueError(f"source of {self.shards}: `sampling` is over the languages of a `text`; give one")
@@ -104,6 +108,10 @@ class Source:
             raise ValueError(
                 f"source of {self.shards}: batch_tokens {self.tokens} is no multiple of micro_batch_tokens {self.micro_tokens}"
             )
+
+    @property
+    def _sees(self) -> bool:
+        return self.image is not None or self.regions is not None
 
     @property
     def two_texts(self) -> bool:

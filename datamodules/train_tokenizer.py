@@ -242,7 +242,7 @@ def read_shards(
     faults = Counter(fault.kind for fault in shards.faults)
     for number in range(len(shards)):
         try:
-            texts = shards.read(number).texts
+            texts = shards.read(number, image=False, members=()).texts
         except BadSampleError as error:
             faults[error.kind] += 1
             continue

@@ -33,6 +33,16 @@ class Window(NamedTuple):
     mirrored: bool = False
 
 
+class Shown(NamedTuple):
+    """A picture as it is shown, and what of it that is."""
+
+    pixels: UInt8[Tensor, "3 S S"]
+    window: Window
+    height: int
+    """Of the whole upright picture, in pixels, as stored."""
+    width: int
+
+
 class ImageTransform:
     """Cut, resize (bicubic, antialiased, in bytes) and perhaps vary a picture. Picklable, without state."""
 
@@ -90,7 +100,11 @@ class ImageTransform:
         return self._show(pixels, self.window(*pixels.shape[1:], luck), luck)
 
     def read(self, data: bytes, luck: Sequence[float] | None = None) -> UInt8[Tensor, "3 S S"]:
-        """Decode a picture and cut it.
+        """Decode a picture and cut it (see `show`)."""
+        return self.show(data, luck).pixels
+
+    def show(self, data: bytes, luck: Sequence[float] | None = None) -> Shown:
+        """Decode a picture and cut it, and say where, so that boxes can follow.
 
         Args:
             data: The file as stored (see `decode_image`).
@@ -101,10 +115,14 @@ class ImageTransform:
         """
         head = read_jpeg_head(data) if self.scaled else None
         if head is None:
-            return self(decode_image(data), luck)
-        window = self.window(*head.shape, luck)
+            pixels = decode_image(data)
+            height, width = pixels.shape[1:]
+            window = self.window(height, width, luck)
+            return Shown(self._show(pixels, window, luck), window, height, width)
+        height, width = head.shape
+        window = self.window(height, width, luck)
         shrink = next((by for by in (8, 4, 2) if min(window.width, window.height) >= by * self.size), 1)
-        return self._show(decode_image(data, shrink=shrink), window, luck, head.shape)
+        return Shown(self._show(decode_image(data, shrink=shrink), window, luck, head.shape), window, height, width)
 
     def _show(
         self,

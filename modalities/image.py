@@ -98,6 +98,17 @@ def decode_image(data: bytes, max_pixels: int = 2**27, shrink: int = 1) -> UInt8
         return _decode_any(data, max_pixels, head, shrink) if pixels is None else pixels
 
 
+def measure_image(data: bytes) -> tuple[int, int]:
+    """Width and height of a picture as it stands upright; of most JPEGs without decoding them.
+
+    Raises:
+        BadImageError: The bytes are not a whole picture; of a JPEG, the head alone is looked at.
+    """
+    head = read_jpeg_head(data)
+    height, width = decode_image(data).shape[1:] if head is None else head.shape
+    return width, height
+
+
 def collate_images(pictures: Sequence[UInt8[Tensor, "3 S S"] | None], size: int) -> Image:
     """Pictures of one batch; zeros, and not present, where a sample has none.
 

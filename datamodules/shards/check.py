@@ -11,9 +11,9 @@ import numpy as np
 from ...modalities.batch import Fault
 from ...modalities.tokenizer import Tokenizer
 from ..arrays import load_arrays
-from ..sample import BadSampleError
+from ..sample import BadSampleError, Sample
 from .cache import Cache
-from .fields import FieldMap
+from .fields import REGIONS, FieldMap
 from .paths import read_summary
 from .progress import track
 from .reader import ShardSet
@@ -26,6 +26,8 @@ class Report:
 
     Attributes:
         shards, samples, items, texts, images: How many there are of each; samples of one item share what they are about.
+        regions: How many there are, in all samples. without_regions: Samples in whose picture the detector found nothing, which
+            is no fault. Both are 0 where arrays are not decoded.
         languages, roles: Texts by language and by role.
         fields: Samples by the extensions of their declared members. unmatched: Undeclared members by extension.
         blank_texts: Texts without content in samples that have others; they are left out of reading.
@@ -39,6 +41,8 @@ class Report:
     items: int = 0
     texts: int = 0
     images: int = 0
+    regions: int = 0
+    without_regions: int = 0
     languages: dict[str, int] = field(default_factory=dict)
     roles: dict[str, int] = field(default_factory=dict)
     fields: dict[str, int] = field(default_factory=dict)
@@ -107,8 +111,12 @@ def check_shards(
     keys: Counter[str] = Counter()
     for number in track(range(len(shards)), "reading samples"):
         keys[shards.find(number)[1]] += 1
-        if fault := find_fault(shards, number, decode, tokenizer):
+        fault, regions = _look_at(shards, number, decode, tokenizer)
+        if fault is not None:
             report.faults.append(fault)
+        elif regions is not None:
+            report.regions += regions
+            report.without_regions += not regions
     report.shared_keys = sum(count > 1 for count in keys.values())
     return report
 
@@ -127,21 +135,38 @@ def find_fault(shards: ShardSet, number: int, decode: bool = True, tokenizer: To
         decode: Also decode its picture and arrays.
         tokenizer: As of `check_shards`.
     """
-    from ...modalities.image import BadImageError, decode_image
+    return _look_at(shards, number, decode, tokenizer)[0]
+
+
+def _look_at(shards: ShardSet, number: int, decode: bool, tokenizer: Tokenizer | None) -> tuple[Fault | None, int | None]:
+    """What is wrong with a sample, and how many regions it has (None: it has no file of them)."""
+    from ...modalities.image import BadImageError
 
     try:
         sample = shards.read(number, image=decode)
         if tokenizer and sample.texts and not any(text.language in tokenizer.languages for text in sample.texts):
             found = ", ".join(sorted({text.language for text in sample.texts}))
             raise BadSampleError("unknown language", f"all texts are in {found}, which the tokenizer does not know")
-        if sample.image is not None:
-            decode_image(sample.image)
-        for extension, content in sample.members.items() if decode else ():
-            if extension.endswith(("npz", "npy")):
-                _check_arrays(extension, content)
+        return None, _decode(sample) if decode else None
     except (BadSampleError, BadImageError) as error:
-        return Fault(error.kind, *shards.find(number), error.detail)
-    return None
+        return Fault(error.kind, *shards.find(number), error.detail), None
+
+
+def _decode(sample: Sample) -> int | None:
+    """Decode all of a sample that must be decoded; how many regions it has."""
+    from ...modalities.image import decode_image
+    from ..region_files import parse_regions
+
+    size, regions = None, None
+    if sample.image is not None:
+        height, width = decode_image(sample.image).shape[1:]
+        size = width, height
+    for extension, content in sample.members.items():
+        if extension == REGIONS:
+            regions = len(parse_regions(content, size).boxes)
+        elif extension.endswith(("npz", "npy")):
+            _check_arrays(extension, content)
+    return regions
 
 
 def _check_arrays(extension: str, content: bytes) -> None:
@@ -194,6 +219,8 @@ def format_report(report: Report, longest: int = 20) -> str:
         if counts:
             lines += [f"{title}: " + ", ".join(f"{name} {count:,}" for name, count in counts.items())]
     for title, count in (
+        ("regions", report.regions),
+        ("pictures in which no region was found", report.without_regions),
         ("blank texts, left out", report.blank_texts),
         ("keys in several shards", report.shared_keys),
         ("items of several samples", report.shared_items),

@@ -16,7 +16,8 @@ from ...modalities.normalization import is_empty
 from ..sample import BadSampleError, Caption
 
 PICTURES = ("jpg", "jpeg", "png", "webp", "gif", "bmp", "tif", "tiff")
-MEMBERS = ("wav", "flac", "ogg", "regions.npz", "codes.npy")
+REGIONS = "regions.npz"
+MEMBERS = ("wav", "flac", "ogg", REGIONS, "codes.npy")
 UNKNOWN_LANGUAGE = "und"
 _LANGUAGE = re.compile(r"[A-Za-z]{2,3}([-_@][A-Za-z0-9]{2,8})*")
 _NAME = re.compile(r"((?:.*/)?[^./]+)\.([^/]+)", re.DOTALL)

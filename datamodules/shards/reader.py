@@ -117,12 +117,13 @@ class ShardSet:
     def __len__(self) -> int:
         return self._ends[-1] if self._ends else 0
 
-    def read(self, number: int | np.integer, image: bool = True) -> Sample:
+    def read(self, number: int | np.integer, image: bool = True, members: Sequence[str] | None = None) -> Sample:
         """One sample, its picture not decoded.
 
         Args:
             number: From 0 to `len(self)` - 1.
             image: False leaves pictures unread, for text-only use.
+            members: Extensions of other members that are read; None: all that the map hands on.
 
         Raises:
             IndexError: There is no such number.
@@ -133,11 +134,12 @@ class ShardSet:
         index, descriptor = self._open.index(shard), self._open.descriptor(shard)
         name, key = self.shards[shard].path.name, _key(index, local)
         arrays, extensions = index.arrays, index.head["extensions"]
-        told, handed_on = self._told.get(number), (*self.map.image, *self.map.members)
+        wanted = self.map.members if members is None else [one for one in members if one in self.map.members]
+        told, handed_on = self._told.get(number), (*(self.map.image if image else ()), *wanted)
         contents = {}
         for member in range(arrays["first_member"][local], arrays["first_member"][local + 1]):
             extension = extensions[arrays["extension"][member]]
-            if (extension in handed_on or told is None) and (image or extension not in self.map.image):
+            if extension in handed_on or (told is None and extension in self._telling):
                 contents[extension] = _read_member(descriptor, arrays, member, extension)
         captions, item, document, alignments = told or self._understand(int(number), contents, name, key)
         picture = next((extension for extension in self.map.image if extension in contents), None)
@@ -163,6 +165,10 @@ class ShardSet:
     def has_image(self) -> np.ndarray:
         """bool `[S]`: whether each sample has a picture."""
         return self._gather("image")
+
+    def has(self, extension: str) -> np.ndarray:
+        """bool `[S]`: whether each sample has a declared member of this extension; the indexes alone are read."""
+        return np.concatenate([_has(index, extension) for index in self._indexes()])
 
     @cached_property
     def is_document(self) -> np.ndarray:
@@ -228,7 +234,7 @@ class ShardSet:
             self.close()
 
     def __getstate__(self) -> dict:
-        drop = {"_open", "_told", "_room", "items", "has_image", "is_document", "texts"}
+        drop = {"_open", "_told", "_telling", "_room", "items", "has_image", "is_document", "texts"}
         return {name: value for name, value in self.__dict__.items() if name not in drop}
 
     def __setstate__(self, state: dict) -> None:
@@ -238,6 +244,7 @@ class ShardSet:
     def _start_reading(self) -> None:
         self._open = OpenShards(self.shards, self.cache)
         self._told: dict[int, _Told] = {}
+        self._telling = {"json", *(text.member for text in self.map.texts)}
         self._room = KEPT_BYTES
 
     def _understand(self, number: int, contents: Mapping[str, bytes], name: str, key: str) -> _Told:
@@ -272,6 +279,14 @@ def _read_member(descriptor: int, arrays: Mapping[str, np.ndarray], member: int,
     if len(content) < size:
         raise BadSampleError("truncated member", f"{extension} has {len(content)} of {size} bytes: the tar changed")
     return content
+
+
+def _has(index: Index, extension: str) -> np.ndarray:
+    extensions = index.head["extensions"]
+    if extension not in extensions:
+        return np.zeros(index.head["samples"], bool)
+    before = np.concatenate([[0], np.cumsum(index.arrays["extension"] == extensions.index(extension))])
+    return np.diff(before[index.arrays["first_member"]]) > 0
 
 
 def _key(index: Index, local: int) -> str:

@@ -188,7 +188,7 @@ def _read_all(shards: ShardSet, stats: Stats, pictures: int) -> None:
     formats: Counter[str] = Counter()
     for number in track(range(len(shards)), "reading samples"):
         try:
-            sample = shards.read(number, image=number in looked_at)
+            sample = shards.read(number, image=number in looked_at, members=())
             hashes += [_hash(f"{text.language}\0{text.text}".encode()) for text in sample.texts]
             samples += [number] * len(sample.texts)
             if sample.image is not None:
@@ -216,7 +216,7 @@ def _find_equal(shards: ShardSet, hashes: np.ndarray, samples: Sequence[int], mo
     for place in np.argsort(-counts, kind="stable")[:most].tolist():
         if counts[place] < 2:
             break
-        texts = shards.read(samples[first[place]], image=False).texts
+        texts = shards.read(samples[first[place]], image=False, members=()).texts
         same = (text for text in texts if _hash(f"{text.language}\0{text.text}".encode()) == distinct[place])
         shown += [(text.language, text.text, int(counts[place])) for text in list(same)[:1]]
     return Repeated(len(distinct), len(hashes) - len(distinct), shown)

@@ -12,8 +12,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from ..sample import Alignment, Caption
-from .fields import MEMBERS, PICTURES, check_language, is_blank, require_characters, split_name
+from ..sample import Alignment, BadSampleError, Caption
+from .fields import MEMBERS, PICTURES, REGIONS, check_language, is_blank, require_characters, split_name
 from .relations import describe_alignments
 
 OURS = re.compile(r".*-\d{6}\.tar(\.(index|lengths)(-\w+)?|\.partial)?|index\.json(\.partial)?", re.DOTALL)
@@ -41,7 +41,7 @@ class ShardWriter:
             name: First part of the tars' file names.
             samples_per_shard: Samples a tar; the last has what is left.
             resize: Pictures whose shorter side is longer are made smaller to this many pixels and stored anew (JPEG as
-                JPEG, others as PNG); None stores all as they are.
+                JPEG, others as PNG), and the boxes of their regions with them; None stores all as they are.
             force: Replace shards and `index.json` that are in the folder.
 
         Raises:
@@ -78,7 +78,7 @@ class ShardWriter:
             texts: In the order in which they are to be read.
             item: Identity of what the sample is about; None where it is the sample itself.
             image: An encoded picture.
-            members: Other members, by extension (`wav`, `regions.npz`, ...).
+            members: Other members, by extension (`wav`, `regions.npz`, ...). Regions are checked, against the picture too.
             image_extension: Of the picture; found from its first bytes if left out.
             document: The texts of each language are the sentences of one document, in order.
             alignments: Which words of the texts translate each other.
@@ -129,14 +129,20 @@ class ShardWriter:
         record |= relations
         text = json.dumps(record, ensure_ascii=False, separators=(",", ":"))
         content = {"json": require_characters(text, f"sample {key!r}").encode()}
+        members = dict(members)
+        if REGIONS in members:
+            _check_regions(key, members[REGIONS], image)
         if image is not None:
             extension = image_extension.lower() or guess_extension(image)
             if extension not in PICTURES:
                 raise ValueError(f"sample {key!r}: picture extension {extension!r}; expected any of {', '.join(PICTURES)}")
             if self.resize is not None:
+                whole = image
                 image, extension = shrink(image, extension, self.resize)
+                if REGIONS in members and image is not whole:
+                    members[REGIONS] = _scale_regions(key, members[REGIONS], image)
             content[extension] = image
-        return content | dict(members)
+        return content | members
 
     def begin(self, name: str) -> None:
         """Let the next sample start a shard of this file name, whatever `samples_per_shard` says.
@@ -217,6 +223,24 @@ class ShardWriter:
             _partial(self.folder / self._entry["name"]).unlink(missing_ok=True)
         for name in (*(shard["name"] for shard in self.shards), "index.json"):
             _partial(self.folder / name).unlink(missing_ok=True)
+
+
+def _check_regions(key: str, content: bytes, image: bytes | None) -> None:
+    from ..region_files import check_written  # not above: it imports torch, which takes seconds
+
+    try:
+        check_written(content, image)
+    except BadSampleError as error:
+        raise ValueError(f"sample {key!r}: {error}") from None
+
+
+def _scale_regions(key: str, content: bytes, image: bytes) -> bytes:
+    from ..region_files import scale_regions
+
+    try:
+        return scale_regions(content, image)
+    except BadSampleError as error:
+        raise ValueError(f"sample {key!r}: {error}") from None
 
 
 def _partial(path: Path) -> Path:

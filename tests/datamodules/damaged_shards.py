@@ -29,8 +29,9 @@ FOUND_BY_DECODING = {"half": "truncated image", "nan": "not finite"}
 
 
 def regions(*numbers: float) -> bytes:
-    stored = io.BytesIO()
-    np.savez(stored, features=np.array(numbers, np.float16), boxes=np.zeros((len(numbers), 4), np.float32))
+    """Regions with these features, of a picture of 8 x 8."""
+    stored, boxes = io.BytesIO(), np.array([[1, 2, 5, 6]] * len(numbers), np.float32)
+    np.savez(stored, features=np.array(numbers, np.float16)[:, None], boxes=boxes, size=np.array([8, 8], np.int32))
     return stored.getvalue()
 
 
