@@ -21,6 +21,17 @@ NUMBERS = ("rank", "size", "threshold")
 
 MEANINGS = (
     ("", "Shares are in per cent, with their 95 % intervals in brackets."),
+    (
+        r"\(none chosen\)",
+        "*none chosen*: of several layers and poolings none was chosen on other sentences, so none is the result: the best of "
+        "them flatters. Name a source to choose on (`model.chosen_on`), or one layer and one pooling.",
+    ),
+    (
+        r"\(chosen on itself\)",
+        "*chosen on itself*: layer and pooling were chosen by the very figures that are reported, which are too high for that; "
+        "add another source to `data.sources`, and it is reported instead.",
+    ),
+    (", untrained", "*untrained*: the same encoder with random weights; what it gets needs no understanding."),
     ("recall@", "*recall@k*: queries that find a right answer among their first k."),
     ("median rank", "*median rank*: half of the queries find a right answer at this place or before; 1 is best."),
     ("accuracy@1", "*accuracy@1*: sentences whose nearest neighbour by cosine is their translation."),
@@ -141,7 +152,7 @@ def show(record: Record) -> str:
 
     def form(value: float | int) -> str:
         if record.metric.endswith("threshold"):
-            return f"{value:.4g}"
+            return f"{value:.5f}"
         return f"{value:.1f}".removesuffix(".0") if is_number(record.metric) else f"{100 * value:.1f}"
 
     return form(record.value) if record.low == record.high else f"{form(record.value)} ({form(record.low)}–{form(record.high)})"

@@ -3,10 +3,12 @@
 BUCC 2018 as in XTREME (arXiv:2003.11080, section 3): ratio margin (arXiv:1811.01136), a threshold tuned on the gold pairs of
 one split, F1 on another. A batch's source is called SPLIT/LANGUAGE and holds the texts of that language and those in the pivot
 language that are searched; `batch.sample` joins translations, `batch.item` is equal for texts that read the same. Nothing is
-trained. Writes `results.json` and `results.md`.
+trained. Writes `results.json` and `results.md`, the pairs that were taken, and a picture of other thresholds.
 """
 
+import re
 from collections.abc import Mapping, Sequence
+from copy import deepcopy
 from pathlib import Path
 from typing import NamedTuple
 
@@ -18,11 +20,14 @@ from jaxtyping import Int64
 from ..modalities.batch import Batch
 from ..models.encoder import Encoder
 from ..models.pooling import Pooling
+from .mined_pairs import write_pairs
+from .mining_chart import write_chart
 from .mining_scores import Candidates, Way, are_right, count, find_candidates, interval, resample, tune
 from .ranking import normalize
 from .results import Record, write_results, write_table
 from .sentence_reading import Part, SentenceReader, refuse_broken
 from .sentence_scores import Sentences
+from .sentence_views import View
 
 METRICS = ("F1", "precision", "recall")
 
@@ -36,6 +41,8 @@ class Collections(NamedTuple):
     """In the pivot language."""
     gold: Int64[np.ndarray, "G 2"]
     """Rows of a text and of its translation."""
+    samples: tuple[dict[int, list[int]], ...]
+    """Of either side, all samples of each row's text."""
 
 
 class Mined(NamedTuple):
@@ -62,6 +69,7 @@ class SentenceMining(lightning.LightningModule):
         poolings: Sequence[Pooling] = ("mean",),
         margin: int | None = 4,
         way: Way = "max",
+        untrained: bool = False,
         seed: int = 0,
     ):
         """
@@ -77,14 +85,18 @@ class SentenceMining(lightning.LightningModule):
                 gives last, which is its vectors where it makes them.
             poolings: How states become a vector: `mean` over all tokens, controls included, or `first`.
             margin: Neighbours of the ratio margin; null: cosine alone.
-            way: Which pairs are candidates, see `find_candidates`.
+            way: Which pairs are candidates: `forward`: for each text the best of its nearest in the pivot language; `backward`:
+                for each text in the pivot language; `max`: of both, the highest score first, as long as neither text is taken.
+            untrained: Report beside it what the encoder gets with random weights (those of `seed_everything`), with thresholds
+                of its own, in the same reading; it costs as much again.
             seed: Of the bootstrap.
 
         Raises:
-            ValueError: The encoder reads no text, or layers and poolings cannot be meant.
+            ValueError: The encoder reads no text, or layers and poolings cannot be meant; or `untrained` without a checkpoint.
         """
         super().__init__()
-        self.reader = SentenceReader(encoder, tokenizer, checkpoint, pivot, layers, poolings, margin)
+        self.reader = SentenceReader(encoder, tokenizer, checkpoint, pivot, layers, poolings, margin, untrained)
+        self.untrained = deepcopy(encoder) if untrained else None  # before a checkpoint fills it
         self.encoder, self.output, self.tuned_on, self.views = encoder, Path(output), tuned_on, self.reader.views
         self.margin, self.way, self.seed = margin, way, seed
         self.task = "sentence_mining" if way == "max" else f"sentence_mining_{way}"
@@ -107,7 +119,7 @@ class SentenceMining(lightning.LightningModule):
         self.reader.start()
 
     def test_step(self, batch: Batch, index: int) -> None:
-        self.reader.read(self.encoder, batch)
+        self.reader.read(self.encoder, self.untrained, batch)
 
     def on_test_epoch_end(self) -> None:
         splits: dict[str, dict[str, Collections]] = {}
@@ -122,17 +134,20 @@ class SentenceMining(lightning.LightningModule):
                     f"{split} has {lacking}, but {self.tuned_on} has not: no threshold can be tuned for it; add its gold "
                     "pairs there, or leave it out"
                 )
-        chosen, thresholds, tuned = self._tune(splits.pop(self.tuned_on))
+        reported, tuned = self._tune(splits.pop(self.tuned_on))
         records: list[Record] = []
         for split, languages in splits.items():
-            mined = {code: self._mine(texts, chosen, f"{split}/{code}") for code, texts in languages.items()}
-            records += self._measure(mined, thresholds, f"{split}, {self.views[chosen].name}")
+            for number, thresholds in reported.items():
+                mined = {code: self._mine(texts, number, f"{split}/{code}") for code, texts in languages.items()}
+                records += self._measure(mined, thresholds, f"{split}, {self.views[number].name}")
+                if self.global_rank == 0 and not self.views[number].untrained:
+                    self._write_mined(mined, thresholds, split, self.views[number])
         records += tuned
         means = [record for record in records if record.metric == "mean F1"]
         names = [f"{r.data}/{r.task}/F1".replace(", ", "_").replace(" ", "_") for r in means]  # as TensorBoard wants
         self.log_dict({name: record.value for name, record in zip(names, means, strict=True)}, rank_zero_only=True)
         if self.global_rank == 0:
-            self._write(records, [f"{split}, {self.views[chosen].name}" for split in splits])
+            self._write(records, [f"{split}, {self.views[number].name}" for split in splits for number in reported])
 
     def _arrange(self, part: Part, language: str) -> Collections:
         """Each text once, in an order that knows neither the files' nor what translates what."""
@@ -144,7 +159,7 @@ class SentenceMining(lightning.LightningModule):
                 f"{part.source}: found texts in {', '.join(sorted(found))}; expected {language} and the pivot {pivot}, "
                 "both and no other"
             )
-        sides, rows = [], []
+        sides, rows, samples = [], [], []
         for number in numbers.values():
             own = np.flatnonzero(part.language == number)
             own = own[np.lexsort((part.sample[own], part.identity[own]))]
@@ -152,12 +167,15 @@ class SentenceMining(lightning.LightningModule):
             columns = [torch.from_numpy(column[own[first]]) for column in (part.sample, part.identity)]
             sides.append(tuple(Sentences(*columns, torch.from_numpy(some[own[first]])) for some in part.vectors))
             rows.append(dict(zip(part.sample[own].tolist(), place.reshape(-1).tolist(), strict=True)))
+            samples.append({})
+            for sample, row in rows[-1].items():
+                samples[-1].setdefault(row, []).append(sample)
         gold = sorted({(row, rows[1][sample]) for sample, row in rows[0].items() if sample in rows[1]})
         if not gold:
             raise ValueError(f"{part.source}: no text has a translation: nothing can be scored")
         for view, *both in zip(self.views, *sides, strict=True):
             refuse_broken(dict(zip(numbers, both, strict=True)), f"{part.source}, {view.name}")
-        return Collections(*sides, np.array(gold))
+        return Collections(*sides, np.array(gold), tuple(samples))
 
     def _mine(self, collections: Collections, view: int, name: str) -> Mined:
         vectors = [normalize(side[view].vectors.to(self.device)) for side in collections[:2]]
@@ -167,26 +185,28 @@ class SentenceMining(lightning.LightningModule):
             raise ValueError(f"{name}, {self.views[view].name}: {error}") from None
         return Mined(candidates, are_right(candidates, collections.gold), collections)
 
-    def _tune(self, languages: Mapping[str, Collections]) -> tuple[int, dict[str, float], list[Record]]:
-        """The view that is reported, each language's threshold with it, and records of the source that told them."""
+    def _tune(self, languages: Mapping[str, Collections]) -> tuple[dict[int, dict[str, float]], list[Record]]:
+        """Each language's threshold by view that is reported, and records of the source that told them."""
         every: list[tuple[dict[str, float], list[Record]]] = []
         for number, view in enumerate(self.views):
             mined = {code: self._mine(texts, number, f"{self.tuned_on}/{code}") for code, texts in languages.items()}
             thresholds = {code: tune(one.candidates, one.right, len(one.collections.gold)) for code, one in mined.items()}
             every.append((thresholds, self._measure(mined, thresholds, f"{self.tuned_on}, {view.name}")))
-        means = [records[-1].value for _, records in every]
+        means = [records[-1].value for (_, records), view in zip(every, self.views, strict=True) if not view.untrained]
         chosen = max(range(len(means)), key=means.__getitem__)
-        if len(self.views) > 1:
+        if len(means) > 1:
             self.print(f"chosen on {self.tuned_on}: {self.views[chosen].name}, mean F1 {100 * means[chosen]:.1f} %")
         others = [record for _, records in every for record in records if record.language == "all"]
-        thresholds, records = every[chosen]
-        return chosen, thresholds, [*records, *(record for record in others if record not in records)]
+        reported = [chosen, *([chosen + len(means)] if self.untrained is not None else [])]  # and its untrained twin
+        records = [record for number in reported for record in every[number][1]]
+        records += [record for record in others if record not in records]
+        return {number: every[number][0] for number in reported}, records
 
     def _measure(self, mined: Mapping[str, Mined], thresholds: Mapping[str, float], data: str) -> list[Record]:
         """Records of all languages, and means over them, of which the mean F1 is the last."""
         records: list[Record] = []
         every: list[np.ndarray] = []
-        for code, (candidates, right, (left, other, gold)) in mined.items():
+        for code, (candidates, right, (left, other, gold, _)) in mined.items():
             texts, limit = len(left[0].sample), thresholds[code]
             counts = count(candidates, right, len(gold), limit)
             drawn = resample(candidates, right, gold, limit, texts, seed=self.seed + len(every))
@@ -202,6 +222,24 @@ class SentenceMining(lightning.LightningModule):
             value = sum(same) / len(same)
             records.append(Record(self.task, data, "all", f"mean {METRICS[place]}", value, *interval(drawn[:, place]), n))
         return records
+
+    def _write_mined(self, mined: Mapping[str, Mined], thresholds: Mapping[str, float], split: str, view: View) -> None:
+        """The pairs that were taken, where the data tells their texts, and what other thresholds would have taken."""
+        self.output.mkdir(parents=True, exist_ok=True)
+        name, pivot = f"{split}, {view.name}", self.reader.pivot
+        curves = {code: (one.candidates, one.right, len(one.collections.gold)) for code, one in mined.items()}
+        write_chart(self._file(name, "png"), curves, thresholds, name, self.margin)
+        tell = getattr(self.trainer.datamodule, "read_texts", None)
+        for code, one in mined.items() if tell is not None else ():
+            path = self._file(f"{split}, {code}, {view.name}", "tsv")
+            sides = [tell(f"{split}/{code}", language) for language in (code, pivot)]
+            samples = one.collections.samples
+            taken = write_pairs(path, one.candidates, one.right, thresholds[code], samples, sides, (code, pivot))
+            self.print(f"{taken} pairs of {split}/{code}: {path}")
+
+    def _file(self, name: str, ending: str) -> Path:
+        plain = re.sub(r"[^-\w]+", "_", name).strip("_")
+        return self.output / f"{self.task}_{plain}.{ending}"
 
     def _write(self, records: list[Record], reported: Sequence[str]) -> None:
         write_results(records, self.output)

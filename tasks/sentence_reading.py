@@ -41,24 +41,33 @@ class SentenceReader:
         layers: Sequence[int | None],
         poolings: Sequence[Pooling],
         margin: int | None,
+        untrained: bool = False,
     ):
         """
         Args:
-            encoder: What is measured.
+            encoder: What is measured, with random weights so far.
             tokenizer: Tokenizer file of the run.
             checkpoint: What the encoder's weights are taken from; None: the encoder as it is.
             pivot: Language that all others are compared with.
             layers: Blocks after which states are taken; None: what the encoder gives last.
             poolings: How states become a vector.
             margin: Neighbours of the ratio margin; None: cosine alone.
+            untrained: Look at a copy of the encoder with these random weights in the same ways; its views come last.
 
         Raises:
-            ValueError: The encoder reads no text, or layers, poolings or margin cannot be meant.
+            ValueError: The encoder reads no text, or layers, poolings or margin cannot be meant; or there is no checkpoint, so
+                that nothing else than random weights is measured.
         """
         if margin is not None and margin < 1:
             raise ValueError(f"margin is {margin}; expected the number of neighbours, such as 4, or null")
         self.tokenizer, self.checkpoint, self.pivot = Tokenizer(tokenizer), checkpoint, pivot
+        if untrained and checkpoint is None:
+            raise ValueError(
+                "untrained is true, but checkpoint is null, so that the encoder as it is built is all that is measured: leave "
+                "`untrained` out, or name a checkpoint"
+            )
         self.views = list_views(encoder, layers, poolings)
+        self.views += [view._replace(untrained=True) for view in self.views if untrained]
         self.keep = [layer for layer in layers if layer is not None]
         self.parts: list[Part] = []
 
@@ -90,10 +99,10 @@ class SentenceReader:
         """Forget what has been read."""
         self.parts = []
 
-    def read(self, encoder: Encoder, batch: Batch) -> None:
-        """Keep a batch's vectors."""
+    def read(self, encoder: Encoder, untrained: Encoder | None, batch: Batch) -> None:
+        """Keep a batch's vectors, by the encoder and, where it is to be looked at, by its untrained copy."""
         if batch.size:
-            self.parts.append(read_part(encoder, batch, self.views, self.keep))
+            self.parts.append(read_part(encoder, untrained, batch, self.views, self.keep))
 
     def collect(self) -> dict[str, Part]:
         """All that was read, on each rank what all have, by source; it is not kept."""
@@ -128,21 +137,22 @@ def _paths(source: object) -> dict[Path, str]:
     return {Path(path).resolve(): path for path in written}
 
 
-def read_part(encoder: Encoder, batch: Batch, views: Sequence[View], keep: Sequence[int]) -> Part:
+def read_part(encoder: Encoder, untrained: Encoder | None, batch: Batch, views: Sequence[View], keep: Sequence[int]) -> Part:
     """The vectors of a batch's texts, each text in one language; rows without a text are left out.
 
     Args:
         encoder: What reads them.
+        untrained: What reads them for the views that are of untrained weights; None where there are none.
         batch: At least one row.
         views: Where vectors are taken from.
         keep: Blocks whose states the views look at.
     """
-    text, states = batch.text, encoder(batch, keep=keep)
+    text, states = batch.text, [reader(batch, keep=keep) for reader in (encoder, untrained) if reader is not None]
     there = text.present.any(1)
     first = text.present.int().argmax(1, keepdim=True)
     rows = (batch.sample, text.language.gather(1, first)[:, 0], batch.item)
     sample, language, identity = (column[there].cpu().numpy() for column in rows)
-    vectors = tuple(view.look(states, text)[there].float().cpu().numpy() for view in views)
+    vectors = tuple(view.look(states[view.untrained], text)[there].float().cpu().numpy() for view in views)
     return Part(batch.source, sample, language, identity, vectors)
 
 

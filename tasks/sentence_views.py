@@ -18,13 +18,15 @@ class View(NamedTuple):
     """Block after which the states are taken; None: what the encoder gives last."""
     pooling: Pooling | None
     """None: the encoder makes the vector itself."""
+    untrained: bool = False
+    """Of the same encoder with random weights."""
 
     @property
     def name(self) -> str:
         """For people, and for the records."""
-        if self.pooling is None:
-            return "projected vectors"
-        return f"{'last layer' if self.layer is None else f'layer {self.layer}'}, {self.pooling}"
+        layer = "last layer" if self.layer is None else f"layer {self.layer}"
+        name = "projected vectors" if self.pooling is None else f"{layer}, {self.pooling}"
+        return f"{name}, untrained" if self.untrained else name
 
     def look(self, states: States, text: Text) -> Float[Tensor, "B E"]:
         """The vectors of a batch's texts."""

@@ -80,6 +80,7 @@ class BuccData(LightningDataModule):
         self.tokenizer.language_id(pivot)
         self.max_tokens, self.batch_size, self.workers, self.start_method = max_tokens, batch_size, workers, start_method
         self.parts: list[partial[Reading]] = []
+        self.found: dict[str, Comparable] = {}
 
     def setup(self, stage: str) -> None:
         """Read the folders and list all batches.
@@ -98,6 +99,7 @@ class BuccData(LightningDataModule):
                     f"source {name!r} has no {', '.join(lacking)}, which another source has; thresholds are tuned for each "
                     f"language apart, so add its files, or set `languages` to those in all (here: {', '.join(languages)})"
                 )
+        self.found = {f"{name}/{code}": one for name, own in found.items() for code, one in own.items()}
         self.parts = [part for name, own in found.items() for code in own for part in self._list(f"{name}/{code}", own[code])]
 
     def _read(self, name: str, split: BuccSplit) -> dict[str, Comparable]:
@@ -124,13 +126,31 @@ class BuccData(LightningDataModule):
         left, right = number_texts(found)
         return cut(source, found.language, left) + cut(source, found.pivot, right)
 
+    def read_texts(self, source: str, language: str) -> dict[int, tuple[str, str]]:
+        """Key and text of every sentence of a side, by `Batch.sample`.
+
+        Args:
+            source: SPLIT/LANGUAGE, as in `Batch.source`.
+            language: Of the side.
+        """
+        found = self.found[source]
+        side = 0 if language == found.language else 1
+        texts = (found.texts, found.translations)[side]
+        return {number: (key, texts[key]) for number, key in number_keys(found)[side]}
+
     def test_dataloader(self) -> Batches:
         """All batches of this process: as many as each other has, perhaps with an empty one at the end."""
         return Batches(self.parts, self.trainer, self.workers, self.start_method, FaultTally("evaluation", 1.0))
 
 
 def number_texts(found: Comparable) -> tuple[list[tuple[int, str]], list[tuple[int, str]]]:
-    """Number and text of every sentence of both sides; a gold pair has the same number on both, all others have their own."""
+    """Number and text of every sentence of both sides (see `number_keys`)."""
+    left, right = number_keys(found)
+    return [(n, found.texts[key]) for n, key in left], [(n, found.translations[key]) for n, key in right]
+
+
+def number_keys(found: Comparable) -> tuple[list[tuple[int, str]], list[tuple[int, str]]]:
+    """Number and key of every sentence of both sides; a gold pair has the same number on both, all others have their own."""
     pairs = sorted(found.pairs or ())
     fresh = count(len(pairs))
     sides = []
@@ -144,6 +164,6 @@ def _number(texts: dict[str, str], keys: list[str], fresh: Iterable[int]) -> Ite
     for number, key in enumerate(keys):
         own.setdefault(key, []).append(number)
     numbers = iter(fresh)
-    for key, text in texts.items():
+    for key in texts:
         for number in own.get(key) or [next(numbers)]:
-            yield number, text
+            yield number, key

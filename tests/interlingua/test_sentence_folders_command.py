@@ -87,6 +87,12 @@ def test_translations_hidden_among_distractors(tmp_path, data, rows, capsys):
     (view,) = re.findall(r"chosen on bucc/dev: (.*, mean), mean F1", told.out)
     assert f"Sentence mining, bucc/test, {view}, shares in per cent" in told.out
     found = {record.key[1:]: record for record in read_results(tmp_path / "results.json")}
+    file = tmp_path / f"sentence_mining_bucc_test_de_{view.replace(', ', '_').replace(' ', '_')}.tsv"
+    _, key, other, german, english, gold = file.read_text().splitlines()[1].split("\t")
+    for code, text_key, text in (("de", key, german), ("en", other, english)):
+        assert f"{text_key}\t{text}" in (tmp_path / "bucc2018" / f"de-en.test.{code}").read_text().splitlines()
+    pair = f"{key}\t{other}" in (tmp_path / "bucc2018" / "de-en.test.gold").read_text().splitlines()
+    assert pair == (gold == "yes")
     own = {name: found[f"bucc/test, {view}", "de", name] for name in ("F1", "precision", "gold size", "threshold")}
     assert own["gold size"].value == HIDDEN
     assert own["F1"].n == HIDDEN + DISTRACTORS
@@ -160,6 +166,7 @@ def test_tatoeba_by_its_configuration(tmp_path, data, translated, capsys):
     )
     told = capsys.readouterr()
     assert status == 0, told.err
-    assert "Sentence retrieval to en, tatoeba, layer 0, mean, in per cent" in told.out
-    assert (tmp_path / "sentence_retrieval_tatoeba_layer_0_mean.png").exists()
+    assert "Sentence retrieval to en: tatoeba, layer 0, mean (none chosen)" in told.out
+    assert "none was chosen on other sentences, so none is the result" in told.out
+    assert not (tmp_path / "sentence_retrieval_tatoeba_layer_0_mean.png").exists()
     assert (tmp_path / "sentence_retrieval_tatoeba_views.png").read_bytes().startswith(b"\x89PNG")

@@ -46,7 +46,7 @@ def test_from_shards_to_figures(tmp_path, parallel, capsys):
     }
     own = {
         "trainer": {"default_root_dir": str(tmp_path), "enable_progress_bar": False},
-        "model": {"init_args": {"encoder": encoder, "checkpoint": None, "output": str(tmp_path), "layers": [0, None]}},
+        "model": {"init_args": {"encoder": encoder, "checkpoint": None, "output": str(tmp_path), "layers": [None]}},
         "data": {
             "init_args": {
                 "sources": {"parallel/test": str(parallel / "test")},
@@ -62,15 +62,15 @@ def test_from_shards_to_figures(tmp_path, parallel, capsys):
     status = main(["test", "--config", "configs/evaluate/sentences.yaml", "--config", str(tmp_path / "own.yaml")])
     told = capsys.readouterr()
     assert status == 0, told.err
-    assert "Sentence retrieval to en, parallel/test, layer 0, mean, in per cent" in told.out
+    assert "Sentence retrieval to en, parallel/test, last layer, mean, in per cent" in told.out
     found = {record.key: record for record in read_results(tmp_path / "results.json")}
     for task in ("sentence_retrieval_to_en", "sentence_retrieval_from_en"):
         for language in ("de", "ja"):
-            record = found[task, "parallel/test, layer 0, mean", language, "accuracy@1"]
+            record = found[task, "parallel/test, last layer, mean", language, "accuracy@1"]
             assert record.n == 80
             assert 0.005 < record.value < 0.9, "names and numbers that translations share, and no more"
-        assert 70 < found[task, "parallel/test, layer 0, mean", "de", "gallery size"].value <= 80
-    assert (tmp_path / "sentence_retrieval_parallel_test_layer_0_mean.png").exists()
+        assert 70 < found[task, "parallel/test, last layer, mean", "de", "gallery size"].value <= 80
+    assert (tmp_path / "sentence_retrieval_parallel_test_last_layer_mean.png").exists()
 
 
 def test_what_does_not_fit_is_told_in_a_line(tmp_path, parallel, capsys):

@@ -6,6 +6,7 @@ import torch
 from torch.nn.functional import normalize
 
 from interlingua.tasks import ranking
+from interlingua.tasks.mining_chart import trace
 from interlingua.tasks.mining_scores import Candidates, Counts, are_right, count, find_candidates, interval, resample, tune
 from interlingua.tasks.ranking import find_nearest
 
@@ -200,3 +201,14 @@ def test_margins_that_cannot_be_meant():
     assert pairs(find_candidates(left, right, None)) == {(0, 0): -1}
     with pytest.raises(ValueError, match="1 of 1 left vectors are not finite"):
         find_candidates(left * torch.nan, right)
+
+
+def test_what_every_threshold_would_have_taken_by_hand():
+    """Right, wrong, and a right and a wrong one of one score, which are taken together; three translations are there."""
+    score = np.array([0.9, 0.8, 0.7, 0.7])
+    candidates = Candidates(np.arange(4), np.arange(4), score)
+    thresholds, (precision, recall, f1) = trace(candidates, np.array([True, False, True, False]), 3)
+    assert thresholds.tolist() == [0.9, 0.8, 0.7]
+    assert precision.tolist() == pytest.approx([1, 1 / 2, 2 / 4])
+    assert recall.tolist() == pytest.approx([1 / 3, 1 / 3, 2 / 3])
+    assert f1.tolist() == pytest.approx([2 / 4, 2 / 5, 4 / 7])

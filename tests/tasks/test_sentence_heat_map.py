@@ -69,13 +69,21 @@ def test_cells(tmp_path, monkeypatch):
     assert figure.legends[0].get_texts()[0].get_text() == "chosen on val: layer 2, mean"
 
 
-def test_one_that_was_not_chosen_is_not_said_to_be(tmp_path, monkeypatch):
-    figure = drawn(tmp_path, monkeypatch, chosen=VIEWS[0], chosen_on=None)
-    assert figure.legends[0].get_texts()[0].get_text() == "reported; the first, since none was chosen: projected vectors"
+def test_where_none_was_chosen_none_is_framed(tmp_path, monkeypatch):
+    figure = drawn(tmp_path, monkeypatch, chosen=None, chosen_on=None)
+    told = figure.legends[0].get_texts()[0].get_text()
+    assert told == "none was chosen on other sentences: the best of these flatters"
     assert len(figure.axes) == 2
+    assert all(patch.get_fill() for axes in figure.axes for patch in axes.patches)
+
+
+def test_all_that_read_the_same_as_the_best_are_bold(tmp_path, monkeypatch):
+    monkeypatch.setitem(globals(), "RECORDS", [*means("val", [0.3] * 5), *means("test", [0.6001, 0.4, 0.6, 0.1, 0.3])])
+    bold = [text.get_text() for text in drawn(tmp_path, monkeypatch).axes[1].texts if text.get_fontweight() == "bold"]
+    assert bold == ["60.0", "60.0"]
 
 
 def test_figures_that_are_all_the_same(tmp_path):
     """A collapsed encoder: no scale to divide by."""
-    write_heat_map(tmp_path / "a.png", means("test", [0.1] * 5), VIEWS, VIEWS[0], "test", None)
+    write_heat_map(tmp_path / "a.png", means("test", [0.1] * 5), VIEWS, None, "test", None)
     assert (tmp_path / "a.png").exists()

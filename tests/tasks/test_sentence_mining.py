@@ -81,6 +81,15 @@ class Told(LightningDataModule):
         return Loader(self.batches)
 
 
+class Telling(Told):
+    """Tells texts, too: text n of a side, by its sample."""
+
+    def read_texts(self, source, language):
+        left, right, pairs = SIZES[source]
+        size, start = (left, 1000) if language != "en" else (right, 2000)
+        return {n if n < pairs else n + start: (f"{language}-{n}", f"text\t{n}\n of {language}") for n in range(size)}
+
+
 def evaluate(data, folder, given=None, told=None, strategy="auto", devices=1, **options) -> dict:
     tokenizer = small_tokenizer(data)
     module = SentenceMining(encoder(tokenizer), tokenizer.path, output=str(folder), **{"tuned_on": "dev", **options})
@@ -130,7 +139,7 @@ def test_thresholds_come_of_dev_and_figures_of_test(tmp_path, data, capsys, way,
     assert next(iter(found))[1] == f"test, {VIEW}", "what is reported comes first"
     tables = (tmp_path / "results.md").read_text()
     assert f"| F1 | mean over all |\n|---|---:|\n| {task.replace('_', ' ').capitalize()}: test, {VIEW} |" in tables
-    assert f"{found[task, f'test, {VIEW}', 'de', 'threshold'].value:.4g} |" in tables
+    assert f"{found[task, f'test, {VIEW}', 'de', 'threshold'].value:.5f} |" in tables
     assert f"{task.replace('_', ' ').capitalize()}, test, {VIEW}, shares in per cent" in capsys.readouterr().out
 
 
@@ -252,3 +261,55 @@ def test_broken_vectors_name_their_samples(tmp_path, data, monkeypatch):
         ValueError, match=r"test/de, last layer, mean: the vectors of 1 texts are not finite \(in en; en: sample"
     ):
         evaluate(data, tmp_path)
+
+
+def test_the_pairs_that_were_taken_are_written(tmp_path, data, capsys):
+    """By language: score, keys, texts and whether they are gold pairs, as many as the figures say."""
+    found = evaluate(data, tmp_path, told=Telling(batches(small_tokenizer(data))))
+    for language in ("de", "sw"):
+        file = tmp_path / f"sentence_mining_test_{language}_last_layer_mean.tsv"
+        head, *rows = [line.split("\t") for line in file.read_text().splitlines()]
+        assert head == ["score", f"key_{language}", "key_en", f"text_{language}", "text_en", "in_gold"]
+        own = {key[3]: one.value for key, one in found.items() if key[1:3] == (f"test, {VIEW}", language)}
+        assert len(rows) == own["found size"] > 0
+        assert sum(row[5] == "yes" for row in rows) == own["right size"]
+        scores = [float(row[0]) for row in rows]
+        assert scores == sorted(scores, reverse=True)
+        assert min(scores) >= own["threshold"] - 1e-6
+        for _, key, other, text, translation, gold in rows:
+            number, partner = int(key[3:]), int(other[3:])
+            assert (text, translation) == (f"text {number} of {language}", f"text {partner} of en")
+            assert (gold == "yes") == (number == partner < SIZES[f"test/{language}"][2])
+        assert f"{len(rows)} pairs of test/{language}: {file}" in capsys.readouterr().out or language == "sw"
+    assert not list(tmp_path.glob("*dev*"))
+    assert (tmp_path / "sentence_mining_test_last_layer_mean.png").read_bytes().startswith(b"\x89PNG")
+
+
+class Learnt(Planted):
+    """Vectors that tell something once there is a checkpoint, and nothing before."""
+
+    def forward(self, batch, allow=None, keep=()):
+        states = super().forward(batch, allow, keep)
+        return states if self.embeddings.tokens.weight[0, 0] == 7 else states._replace(text=torch.randn_like(states.text).abs())
+
+
+def test_untrained_weights_are_measured_beside(tmp_path, data):
+    """With thresholds of their own; without a checkpoint there is nothing that they stand beside."""
+    tokenizer = small_tokenizer(data)
+    tower = Learnt(tiny.embeddings(vocabulary=VOCABULARY), tiny.transformer())
+    tower.english = tokenizer.language_id("en")
+    weights = {f"encoder.{name}": value.clone() for name, value in tower.state_dict().items()}
+    weights["encoder.embeddings.tokens.weight"][0, 0] = 7
+    torch.save({"state_dict": weights}, tmp_path / "a.ckpt")
+    options = {"output": str(tmp_path), "tuned_on": "dev"}
+    module = SentenceMining(tower, tokenizer.path, checkpoint=str(tmp_path / "a.ckpt"), untrained=True, **options)
+    quiet_trainer(tmp_path).test(module, datamodule=Told(batches(tokenizer)), verbose=False)
+    found = {record.key: record.value for record in read_results(tmp_path / "results.json")}
+    trained, bare = (f"test, {VIEW}{words}" for words in ("", ", untrained"))
+    assert (
+        found["sentence_mining", trained, "all", "mean F1"]
+        == evaluate(data, tmp_path / "alone")["sentence_mining", trained, "all", "mean F1"].value
+    )
+    assert found["sentence_mining", bare, "all", "mean F1"] < 0.5 * found["sentence_mining", trained, "all", "mean F1"]
+    with pytest.raises(ValueError, match="untrained is true, but checkpoint is null"):
+        SentenceMining(tower, tokenizer.path, untrained=True, **options)

@@ -1,5 +1,6 @@
 """Sentence retrieval as it is run: the same figures whatever the batches, the padding and the number of processes."""
 
+import matplotlib.figure
 import pytest
 import tiny
 import torch
@@ -12,6 +13,7 @@ from trained import small_tokenizer
 from interlingua.modalities.batch import Batch, Text, take
 from interlingua.models.encoder import States
 from interlingua.tasks.results import read_results
+from interlingua.tasks.sentence_chart import write_chart
 from interlingua.tasks.sentence_retrieval import SentenceRetrieval
 from interlingua.tasks.sentence_views import View, list_views
 
@@ -184,8 +186,61 @@ def test_layers_and_poolings_in_one_pass_chosen_on_another_source(tmp_path, data
     assert next(iter(found))[1] == "test, layer 2, first", "what is reported comes first"
     pictures = sorted(path.name for path in (tmp_path / "a").glob("*.png"))
     assert pictures == ["sentence_retrieval_test_layer_2_first.png", "sentence_retrieval_test_views.png"]
-    found = evaluate(data, tmp_path / "b", batches, encoder, told=told, **options)
-    assert {key[1] for key in found if key[2] == "de"} == {"dev, last layer, first", "test, last layer, first"}
+
+
+def test_of_several_views_none_is_the_result_where_none_is_chosen(tmp_path, data, capsys):
+    """All means, told as such on the console, in both files and in the picture; the first listed is nothing special."""
+    batches = translations(small_tokenizer(data), "test")
+    encoder = Layers(tiny.embeddings(vocabulary=VOCABULARY), tiny.transformer())
+    found = evaluate(data, tmp_path, batches, encoder, layers=[None, 2, 1], poolings=["first"], margin=None)
+    assert {key[1] for key in found} == {f"test, {view}, first (none chosen)" for view in ("last layer", "layer 2", "layer 1")}
+    assert {key[2] for key in found} == {"all"}
+    told = "*none chosen*: of several layers and poolings none was chosen on other sentences, so none is the result"
+    shown, tables = capsys.readouterr().out, (tmp_path / "results.md").read_text()
+    assert told in shown
+    assert told in tables
+    for text in (shown, tables):
+        assert "| Sentence retrieval from en: test, layer 1, first (none chosen) | 100.0 |" in text
+    assert [path.name for path in tmp_path.glob("*.png")] == ["sentence_retrieval_test_views.png"]
+
+
+def test_untrained_weights_are_measured_beside(tmp_path, data, monkeypatch):
+    """What was built, before the checkpoint fills it, by the same views, as it is measured alone."""
+    batches, options = translations(small_tokenizer(data)), {"margin": None}
+    torch.manual_seed(1)
+    trained = tiny.text_tower(vocabulary=VOCABULARY)
+    torch.save({"state_dict": {f"encoder.{name}": one for name, one in trained.state_dict().items()}}, tmp_path / "a.ckpt")
+    marks = []
+    monkeypatch.setattr("interlingua.tasks.sentence_retrieval.write_chart", lambda *given: marks.append(given))
+    both = evaluate(data, tmp_path / "both", batches, checkpoint=str(tmp_path / "a.ckpt"), untrained=True, **options)
+    for words, encoder in (("", trained), (", untrained", tower())):
+        alone = evaluate(data, tmp_path / f"alone{words}", batches, encoder, **options)
+        for (task, view, language, metric), record in alone.items():
+            assert both[task, f"{view}{words}", language, metric].value == record.value
+    assert "*untrained*: the same encoder with random weights" in (tmp_path / "both" / "results.md").read_text()
+    assert [[one[0].data for one in marks[0][4]], marks[1][4]] == [["test, last layer, mean, untrained"] * 2, []]
+    with pytest.raises(ValueError, match="untrained is true, but checkpoint is null"):
+        evaluate(data, tmp_path, batches, untrained=True)
+
+
+def test_bars_are_of_what_the_tables_put_first(tmp_path, data, monkeypatch):
+    """The margin, where there is one; random weights are a mark on each bar."""
+    found = list(evaluate(data, tmp_path, translations(small_tokenizer(data))).values())
+    ways = [[record for record in found if record.task == task] for task in (TO, FROM)]
+    kept, save = [], matplotlib.figure.Figure.savefig
+    monkeypatch.setattr(matplotlib.figure.Figure, "savefig", lambda own, *a, **k: (kept.append(own), save(own, *a, **k)))
+    for metric, words, some in (
+        ("margin accuracy@1", "by ratio margin", ways),
+        ("accuracy@1", "by cosine", [[record for record in way if "margin" not in record.metric] for way in ways]),
+    ):
+        write_chart(tmp_path / "a.png", *some, "test", some)
+        axes = kept[-1].axes[0]
+        assert words in axes.get_xlabel()
+        wanted = sorted(100 * record.value for way in some for record in way if record.metric == metric)
+        assert sorted(bar.get_width() for bar in axes.patches) == pytest.approx(wanted)
+        marks = [place for one in axes.collections if len(one.get_offsets()) for place, _ in one.get_offsets()]
+        assert sorted(marks)[-len(wanted) :] == pytest.approx(wanted)
+        assert any(text.get_text().startswith("untrained: mean") for text in kept[-1].legends[0].get_texts())
 
 
 def test_a_view_is_not_chosen_by_what_is_reported(tmp_path, data, capsys):
@@ -201,11 +256,15 @@ def test_a_view_is_not_chosen_by_what_is_reported(tmp_path, data, capsys):
     told.sources = {"dev": "shards/val", "test": ["shards/test"]}
     encoder = Layers(tiny.embeddings(vocabulary=VOCABULARY), tiny.transformer())
     evaluate(data, tmp_path / "others", batches, encoder, told=told, **options)
-    words = "dev: layer 2, mean was chosen by the very figures that are reported, which are too high for that; add another"
+    words = (
+        "*chosen on itself*: layer and pooling were chosen by the very figures that are reported, which are too high for that"
+    )
     assert words not in capsys.readouterr().out
     found = evaluate(data, tmp_path / "alone", batches[:3], encoder, told=Told(batches[:3], sources=["dev"]), **options)
     assert words in capsys.readouterr().out
-    assert next(iter(found))[1] == "dev, layer 2, mean"
+    assert next(iter(found))[1] == "dev, layer 2, mean (chosen on itself)"
+    assert words in (tmp_path / "alone" / "results.md").read_text()
+    assert words not in (tmp_path / "others" / "results.md").read_text()
 
 
 def test_views_that_cannot_be_meant():
