@@ -14,6 +14,7 @@ COMMANDS = {
     "predict": ("write what a model makes of its data", "interlingua.training:predict"),
     "transfer": ("measure what fine-tuning in one language carries over to others", "interlingua.transfer_command:main"),
     "shards": ("write, check and show shards", "interlingua.datamodules.shards.command:main"),
+    "regions": ("put regions of pictures into shards", "interlingua.regions_command:main"),
     "quickstart": ("train and measure a small encoder on real data, in minutes", "interlingua.quickstart:main"),
     "checkpoint": ("take over text towers of others, and give ours to others", "interlingua.checkpoint_command:main"),
     "tokenizer": ("train, check and show a tokenizer", "interlingua.tokenizer_command:main"),

@@ -1,0 +1,29 @@
+"""`interlingua regions`: regions of pictures into shards, from a detector's files or found here."""
+
+import sys
+
+from .configuration import ConfigurationError
+from .datamodules.arguments import OneLineParser, tell
+from .datamodules.regions.add_command import PROGRAM, add_add
+
+
+def main(argv: list[str]) -> int:
+    """Run one command.
+
+    Args:
+        argv: What stands behind `interlingua regions`.
+
+    Returns:
+        Exit status: 0 well, 2 wrong use or wrong input (one line on standard error says what).
+    """
+    parser = OneLineParser(prog=PROGRAM, description="Regions of pictures into shards, as KEY.regions.npz beside each picture.")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    add_add(commands)
+    arguments = parser.parse_args(argv)
+    try:
+        return arguments.run(arguments)
+    except BrokenPipeError:
+        raise
+    except (ValueError, OSError, ConfigurationError) as error:
+        print(f"{PROGRAM} {arguments.command}: {tell(error)}", file=sys.stderr)
+        return 2
