@@ -141,7 +141,7 @@ def feature_width(encoder: Encoder, who: str) -> int:
 
 def _choose(view: Batch, key: int, hiding: RegionHiding) -> Bool[Tensor, "B R"]:
     present = view.regions.present
-    draw = uniform(_keys(view, key), HIDE).masked_fill(~present, torch.inf)
+    draw = uniform(region_keys(view, key), HIDE).masked_fill(~present, torch.inf)
     hidden = draw < hiding.rate
     if hiding.least_one and present.shape[1]:
         first = draw == draw.amin(1, keepdim=True)
@@ -149,14 +149,15 @@ def _choose(view: Batch, key: int, hiding: RegionHiding) -> Bool[Tensor, "B R"]:
     return hidden
 
 
-def _keys(view: Batch, key: int) -> Int64[Tensor, "B R"]:
+def region_keys(view: Batch, key: int) -> Int64[Tensor, "B R"]:
+    """Random key of each region: of source, sample, epoch and place among the picture's regions."""
     sample = chance(key, salt(view.source), view.epoch, view.sample)
     return chance(sample[:, None], number_positions(view.regions.present))
 
 
 def _find(view: Batch, key: int, chosen: Bool[Tensor, "B R"]) -> Region:
     row, column = chosen.nonzero(as_tuple=True)
-    return Region(row, column, _keys(view, key)[row, column])
+    return Region(row, column, region_keys(view, key)[row, column])
 
 
 def _borrow(

@@ -22,6 +22,7 @@ from interlingua.tasks.objectives.masked_region_features import MaskedRegionFeat
 from interlingua.tasks.objectives.next_sentence import NextSentence
 from interlingua.tasks.objectives.objective import Objective
 from interlingua.tasks.objectives.paraphrase import Paraphrase
+from interlingua.tasks.objectives.region_contrast import RegionContrast
 from interlingua.tasks.objectives.sentence_order import SentenceOrder
 from interlingua.tasks.objectives.translation_language import TranslationLanguage
 from interlingua.tasks.objectives.word_contrast import WordContrast
@@ -36,6 +37,7 @@ ANY = {
     "itc": Contrast,
     "mrc": lambda: MaskedRegionClassification(10),
     "mrfr": MaskedRegionFeatures,
+    "nce": RegionContrast,
 }
 ROWS = {"tlm": TranslationLanguage, "wctl": WordContrast, "nsp": NextSentence, "sop": SentenceOrder, "clpc": Paraphrase}
 APART = {
