@@ -12,10 +12,12 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import torch
+
+from interlingua.modalities.batch import Step
 
 
 def cpu_seconds() -> float:
@@ -45,6 +47,42 @@ def interleave(
 def ratio(slow: list[float], fast: list[float]) -> float:
     """Median over rounds of how many times faster the second is."""
     return statistics.median(one / other for one, other in zip(slow, fast, strict=True))
+
+
+class Interleaved:
+    """The same step again and again, the peers' turns between, so that all are timed in the same minutes.
+
+    A turn of ours is the time from handing over a step to being asked for the next one.
+    """
+
+    def __init__(self, step: Step, peers: Mapping[str, Callable[[], None]], rounds: int):
+        self.step, self.peers, self.rounds = step, peers, rounds
+        self.seconds: dict[str, list[float]] = {name: [] for name in ("ours", *peers)}
+
+    def __len__(self) -> int:
+        return self.rounds + 2  # an unmeasured round first; the loop must ask once more after the last
+
+    def __iter__(self) -> Iterator[Step]:
+        for number in range(len(self)):
+            order = list(self.peers) if number % 2 else list(reversed(self.peers))
+            first, second = (order, []) if number % 2 else ([], order)
+            for name in first:
+                self._time(name, number)
+            start = time.process_time()
+            yield self.step
+            self._note("ours", number, time.process_time() - start)
+            for name in second:
+                self._time(name, number)
+
+    def _time(self, name: str, number: int) -> None:
+        start = time.process_time()
+        self.peers[name]()
+        self._note(name, number, time.process_time() - start)
+
+    def _note(self, name: str, number: int, seconds: float) -> None:
+        if 0 < number <= self.rounds:
+            self.seconds[name].append(seconds)
+            print(f"  round {number} of {self.rounds}: {name} {seconds:.2f} s", file=sys.stderr)
 
 
 class Products:

@@ -13,17 +13,15 @@ loops over a batch that is marked already. Losses are compared first.
 import argparse
 import json
 import logging
-import sys
-import time
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable
 from statistics import median
 
 import torch
 import torch.nn.functional as F
 import transformers
 from lightning import Trainer
-from measure import Products, memory_of, ratio, resident, tune_allocator
+from measure import Interleaved, Products, memory_of, ratio, resident, tune_allocator
 
 from interlingua.modalities.batch import Batch, Step, Text, number_positions, take
 from interlingua.modalities.vocabulary import Vocabulary
@@ -120,42 +118,6 @@ class Ours:
         """Train on `count` steps."""
         quiet = {"logger": False, "enable_checkpointing": False, "enable_progress_bar": False, "enable_model_summary": False}
         Trainer(accelerator="cpu", devices=1, max_steps=count, **quiet).fit(self.module, steps)
-
-
-class Interleaved:
-    """The same step again and again, the peers' turns between, so that all are timed in the same minutes.
-
-    A turn of ours is the time from handing over a step to being asked for the next one.
-    """
-
-    def __init__(self, step: Step, peers: Mapping[str, Callable[[], None]], rounds: int):
-        self.step, self.peers, self.rounds = step, peers, rounds
-        self.seconds: dict[str, list[float]] = {name: [] for name in ("ours", *peers)}
-
-    def __len__(self) -> int:
-        return self.rounds + 2  # an unmeasured round first; the loop must ask once more after the last
-
-    def __iter__(self) -> Iterator[Step]:
-        for number in range(len(self)):
-            order = list(self.peers) if number % 2 else list(reversed(self.peers))
-            first, second = (order, []) if number % 2 else ([], order)
-            for name in first:
-                self._time(name, number)
-            start = time.process_time()
-            yield self.step
-            self._note("ours", number, time.process_time() - start)
-            for name in second:
-                self._time(name, number)
-
-    def _time(self, name: str, number: int) -> None:
-        start = time.process_time()
-        self.peers[name]()
-        self._note(name, number, time.process_time() - start)
-
-    def _note(self, name: str, number: int, seconds: float) -> None:
-        if 0 < number <= self.rounds:
-            self.seconds[name].append(seconds)
-            print(f"  round {number} of {self.rounds}: {name} {seconds:.2f} s", file=sys.stderr)
 
 
 def by_length(text: Text, parts: int) -> list[Text]:
