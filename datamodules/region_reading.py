@@ -1,9 +1,8 @@
 """Regions of the samples of a source: chosen, alike in form, and in the frame of the picture as it is shown."""
 
-from collections.abc import Iterable
-
 import numpy as np
 import torch
+from jaxtyping import Int64
 
 from ..modalities.augmentation import Shown, Window, move_boxes
 from ..modalities.region import OPTIONAL, FoundRegions, name_regions
@@ -27,7 +26,7 @@ class RegionReader:
         form: Regions of no rows, with the fields of the source.
     """
 
-    def __init__(self, choice: RegionChoice, shards: ShardSet, samples: Iterable[int]):
+    def __init__(self, choice: RegionChoice, shards: ShardSet, samples: Int64[np.ndarray, "N"]):
         """
         Args:
             choice: Which regions.
@@ -84,10 +83,10 @@ class RegionReader:
         return found._replace(**{name: None for name in OPTIONAL if getattr(self.form, name) is None})
 
 
-def _find_first(shards: ShardSet, samples: Iterable[int]) -> tuple[FoundRegions, str]:
+def _find_first(shards: ShardSet, samples: Int64[np.ndarray, "N"]) -> tuple[FoundRegions, str]:
     """The first regions, and where they are; of a picture in which nothing was found, if there are no others."""
     empty, problem = None, ""
-    for _, number in zip(range(TRIED), samples, strict=False):
+    for number in samples[:TRIED].tolist():
         place = "{}, key {}".format(*shards.find(number))
         try:
             found = name_regions(parse_regions(shards.read(number, image=False, members=[REGIONS]).members[REGIONS]))

@@ -21,7 +21,7 @@ from torch.autograd.function import once_differentiable
 
 from ..modalities.batch import Batch
 
-EMPTY = {"word": -1, "alignment": -1, "label": -1, "tags": -1, "span": -1}
+EMPTY = {"word": -1, "alignment": -1, "label": -1, "attribute": -1, "tags": -1, "span": -1}
 """What the fields of a batch hold where nothing is present; the others hold 0 (False)."""
 
 
@@ -95,7 +95,7 @@ def gather_batch(batch: Batch) -> tuple[Batch, int]:
     """The samples of all ranks as one batch, in the order of ranks, and where this rank's begin. Without gradient.
 
     Positions (text, regions, sound, codes, alignments) are padded on the right to the longest of any rank: `present`
-    is False there, `word` and `alignment` -1, everything else 0 (token ids too, whatever the pad id: only `present`
+    is False there, what `EMPTY` names -1, everything else 0 (token ids too, whatever the pad id: only `present`
     says what is there). Pictures must have the same size on all ranks.
 
     Raises:

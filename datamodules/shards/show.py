@@ -11,12 +11,14 @@ import numpy as np
 from ...modalities.batch import Fault
 from ..align.words import split_words
 from ..sample import Alignment, BadSampleError, Caption, Sample
+from .fields import REGIONS
 from .reader import ShardSet
 
 TILE, LINE, MARGIN, LINES = 224, 22, 12, 5
 _COMMANDS = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
 """What would not be seen on a terminal but command it: colours, the cursor, the direction of what follows."""
 INK, QUIET, PAPER, FRAME = (28, 28, 32), (130, 130, 140), (255, 255, 255), (235, 235, 240)
+COLOURS = ((214, 39, 40), (31, 119, 180), (44, 160, 44), (255, 127, 14), (148, 103, 189), (227, 119, 194), (23, 190, 207))
 
 
 def choose(shards: ShardSet, count: int, languages: Sequence[str] | None = None, image: bool | None = None) -> list[int]:
@@ -35,10 +37,10 @@ def choose(shards: ShardSet, count: int, languages: Sequence[str] | None = None,
 
 def format_sample(sample: Sample, languages: Sequence[str] | None = None) -> str:
     """One sample for people: where it is, what it holds, its texts."""
-    parts = [f"{sample.shard} {sample.key}  item {sample.item}"]
+    parts, members = [f"{sample.shard} {sample.key}  item {sample.item}"], sample.members.items()
     if sample.image is not None:
         parts.append(f"  picture, {len(sample.image):,} bytes{_describe(sample.image)}")
-    parts += [f"  {extension}, {len(content):,} bytes" for extension, content in sample.members.items()]
+    parts += [f"  {extension}, {len(content):,} bytes{_describe_member(extension, content)}" for extension, content in members]
     texts = [text for text in sample.texts if languages is None or text.language in languages]
     parts += [f"  {text.language:<6}{text.role:<9} {text.text}" for text in texts]
     parts += [_format_alignment(sample, alignment) for alignment in sample.alignments]
@@ -111,10 +113,41 @@ def _draw_picture(sheet: Any, canvas: Any, sample: Sample, left: int, top: int) 
         canvas.text((left + 8, top + 8), error.kind, fill=(190, 30, 30))
         return
     picture = Image.fromarray(pixels.permute(1, 2, 0).numpy())
-    scale = TILE / max(picture.size)
+    whole, scale = picture.size, TILE / max(picture.size)
     sharp = Image.Resampling.NEAREST if scale > 2 else Image.Resampling.LANCZOS
     picture = picture.resize((max(1, round(picture.width * scale)), max(1, round(picture.height * scale))), sharp)
-    sheet.paste(picture, (left + (TILE - picture.width) // 2, top + (TILE - picture.height) // 2))
+    left, top = left + (TILE - picture.width) // 2, top + (TILE - picture.height) // 2
+    sheet.paste(picture, (left, top))
+    if REGIONS in sample.members:
+        _draw_regions(canvas, sample.members[REGIONS], whole, (left, top, picture.width, picture.height))
+
+
+def _draw_regions(canvas: Any, content: bytes, whole: tuple[int, int], place: tuple[int, int, int, int]) -> None:
+    """Outlines of the regions over their picture, each with the number of its label; regions of one label share a colour.
+
+    Args:
+        canvas: What is drawn on.
+        content: The member.
+        whole: Width and height of the picture in the boxes' pixels.
+        place: Left, top, width and height of the picture on the canvas.
+    """
+    from ...modalities.region import name_regions
+    from ..region_files import parse_regions
+
+    left, top, width, height = place
+    try:
+        found = name_regions(parse_regions(content, whole))
+    except BadSampleError as error:
+        canvas.text((left + 8, top + 8), error.kind, fill=(190, 30, 30))
+        return
+    across, down = (width - 1) / whole[0], (height - 1) / whole[1]
+    for number, box in enumerate(found.boxes.tolist()):
+        label = -1 if found.label is None else int(found.label[number])
+        colour = COLOURS[label % len(COLOURS)]
+        corners = [left + box[0] * across, top + box[1] * down, left + box[2] * across, top + box[3] * down]
+        canvas.rectangle(corners, outline=colour)
+        if label >= 0:
+            canvas.text((corners[0] + 2, corners[1] + 1), str(label), fill=colour)
 
 
 def _draw_text(canvas: Any, text: str, place: tuple[int, int]) -> bool:
@@ -169,6 +202,21 @@ def _describe(image: bytes) -> str:
     except BadImageError as error:
         return f", cannot be decoded: {error}"
     return f", {width} x {height}"
+
+
+def _describe_member(extension: str, content: bytes) -> str:
+    from ...modalities.region import OPTIONAL
+    from ..region_files import parse_regions
+
+    if extension != REGIONS:
+        return ""
+    try:
+        found = parse_regions(content)
+    except BadSampleError as error:
+        return f", cannot be used: {error}"
+    named = [name for name in OPTIONAL if getattr(found, name) is not None]
+    told = f" with {', '.join(named)}" if named else ""
+    return f": {len(found.boxes)} regions of {found.features.shape[1]} numbers{told}, in {found.size[0]} x {found.size[1]}"
 
 
 def read_some(shards: ShardSet, numbers: Sequence[int]) -> tuple[list[Sample], list[Fault]]:

@@ -71,7 +71,8 @@ def batch(rank, source="captions"):
     size = len(lengths)
     number = torch.arange(size) + 10 * rank
     present = torch.ones(size, 2 + rank, dtype=torch.bool)
-    regions = Regions(torch.full((size, 2 + rank, 3), rank + 0.5, requires_grad=True), torch.ones(size, 2 + rank, 4), present)
+    features, label = torch.full((size, 2 + rank, 3), rank + 0.5, requires_grad=True), present.long()
+    regions = Regions(features, torch.ones(size, 2 + rank, 4), present, label=label, confidence=present / 2, attribute=label)
     pixels = torch.full((size, 3, 2, 2), rank + 7, dtype=torch.uint8)
     return Batch(
         source,
@@ -220,6 +221,9 @@ def test_a_batch_is_gathered_and_padded(two):
         assert every.regions.present.tolist() == [[True, True, False]] * 3 + [[True] * 3] * 2
         assert every.regions.features[2].tolist() == [[0.5] * 3, [0.5] * 3, [0.0] * 3]
         assert not every.regions.features.requires_grad
+        assert every.regions.label.tolist() == every.regions.attribute.tolist() == [[1, 1, -1]] * 3 + [[1, 1, 1]] * 2
+        assert every.regions.confidence.tolist()[0] == [0.5, 0.5, 0.0]
+        assert every.regions.classes is None
         assert every.alignment.tolist()[0] == [[0, 0], [-1, -1]]
         assert every.alignment.tolist()[4] == [[1, 1], [1, 1]]
 

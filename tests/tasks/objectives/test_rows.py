@@ -3,8 +3,10 @@
 import pytest
 import tiny
 import torch
+from found import find
 
 from interlingua.modalities.batch import Audio, Codes, Regions, take
+from interlingua.modalities.region import collate_regions
 from interlingua.tasks.objectives.rows import join_rows
 
 
@@ -60,6 +62,19 @@ def test_regions_sound_and_codes_are_padded_too():
     other = batch(2)._replace(audio=batch(2).audio._replace(rate=8_000))
     with pytest.raises(ValueError, match=r"one rate can be joined, found \[8000, 16000\]"):
         join_rows([batch(2), other])
+
+
+def test_what_only_some_regions_are_told_by_is_none_of_the_others():
+    plain, rich = (tiny.batch([4])._replace(regions=collate_regions([found])) for found in (find(0, 1), find(1, 3, classes=5)))
+    rich = rich._replace(regions=rich.regions._replace(attribute=torch.tensor([[4, -1, 2]])))
+    joined = join_rows([plain, rich, tiny.batch([4])]).regions
+    assert joined.present.sum(1).tolist() == [1, 3, 0]
+    assert joined.features[0, :1].equal(plain.regions.features[0])
+    assert joined.attribute.tolist() == [[-1] * 3, [4, -1, 2], [-1] * 3]
+    assert joined.label.tolist() == [[-1] * 3, rich.regions.label[0].tolist(), [-1] * 3]
+    assert joined.classes.shape == (3, 3, 5)
+    assert not joined.classes[0].any()
+    assert joined.confidence[1].equal(rich.regions.confidence[0])
 
 
 def test_one_batch_is_itself_and_taking_undoes_joining():
