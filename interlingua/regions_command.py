@@ -5,6 +5,8 @@ import sys
 from .configuration import ConfigurationError
 from .datamodules.arguments import OneLineParser, tell
 from .datamodules.regions.add_command import PROGRAM, add_add
+from .datamodules.regions.extract_command import add_extract
+from .trained_image_tower import read_image_tower
 
 
 def main(argv: list[str]) -> int:
@@ -19,6 +21,7 @@ def main(argv: list[str]) -> int:
     parser = OneLineParser(prog=PROGRAM, description="Regions of pictures into shards, as KEY.regions.npz beside each picture.")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     add_add(commands)
+    add_extract(commands, read_image_tower)
     arguments = parser.parse_args(argv)
     try:
         return arguments.run(arguments)

@@ -86,7 +86,7 @@ def add_regions(
         raise FileNotFoundError(f"{missing[0]}: there is no such file of a detector")
     plan = {
         **{"command": "add", "joining": list(joining), "interpretation": list(how), "map": fields.fingerprint},
-        **{"files": [_identify(file) for file in files], "shards": [_identify(tar) for tar in tars]},
+        **{"files": [identify(file) for file in files], "shards": [identify(tar) for tar in tars]},
     }
     with (
         open_working(out, tars, plan, force) as working,
@@ -115,7 +115,7 @@ def add_regions(
         return Added(len(shards), +counts, adder.examples)
 
 
-def _identify(path: Path) -> list[Any]:
+def identify(path: Path) -> list[Any]:
     """What tells whether a file is still the same."""
     status = os.stat(path / "data.mdb" if (path / "data.mdb").is_file() else path)
     return [str(path.resolve()), status.st_size, status.st_mtime_ns]
