@@ -6,7 +6,7 @@ COLDEST, HOTTEST = 1e-3, 1e3
 """Temperatures. Published ones lie between 0.01 and 1. Far below, scores overflow; far above, none stands out."""
 
 
-def check_range(who: str, name: str, number: float, least: float, most: float, hint: str = "") -> None:
+def check_range(who: str, name: str, number: float | int, least: float | int, most: float | int, hint: str = "") -> None:
     """Raise ValueError unless a number lies between two others, or is one of them; what is not finite never does.
 
     Args:

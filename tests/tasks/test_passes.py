@@ -27,6 +27,7 @@ from interlingua.tasks.objectives.sentence_order import SentenceOrder
 from interlingua.tasks.objectives.translation_language import TranslationLanguage
 from interlingua.tasks.objectives.word_contrast import WordContrast
 from interlingua.tasks.objectives.word_recovery import WordRecovery
+from interlingua.tasks.objectives.word_region_alignment import WordRegionAlignment
 from interlingua.tasks.optimization import Optimization
 from interlingua.tasks.passes import plan_passes
 from interlingua.tasks.pretraining import Pretraining
@@ -38,6 +39,7 @@ ANY = {
     "mrc": lambda: MaskedRegionClassification(10),
     "mrfr": MaskedRegionFeatures,
     "nce": RegionContrast,
+    "wra": WordRegionAlignment,
 }
 ROWS = {"tlm": TranslationLanguage, "wctl": WordContrast, "nsp": NextSentence, "sop": SentenceOrder, "clpc": Paraphrase}
 APART = {

@@ -12,6 +12,7 @@ from interlingua.tasks.objectives.masked_language import MaskedLanguage
 from interlingua.tasks.objectives.masked_region_classification import MaskedRegionClassification
 from interlingua.tasks.objectives.masked_region_features import MaskedRegionFeatures
 from interlingua.tasks.objectives.region_hiding import RegionHiding
+from interlingua.tasks.objectives.word_region_alignment import WordRegionAlignment
 from interlingua.tasks.optimization import Optimization
 from interlingua.tasks.pretraining import Pretraining
 from interlingua.tasks.ranks import world
@@ -28,6 +29,7 @@ def objectives():
         "mrc": MaskedRegionClassification(tiny.CLASSES, hiding=LXMERT, on="matched"),
         "kl": MaskedRegionClassification(tiny.CLASSES, "soft", divisor="regions_classes", hiding=LXMERT),
         "objects": MaskedRegionClassification(tiny.CLASSES, over="all_weighted", hiding=LXMERT),
+        "wra": WordRegionAlignment(),
         "mrfr": MaskedRegionFeatures("smooth_l1", "all_features", tied=True, hiding=LXMERT),
     }
 
