@@ -17,6 +17,7 @@ from interlingua.tasks.objectives.hard_image_text_matching import HardImageTextM
 from interlingua.tasks.objectives.image_text_matching import ImageTextMatching
 from interlingua.tasks.objectives.interpolated_contrast import InterpolatedContrast
 from interlingua.tasks.objectives.masked_language import MaskedLanguage
+from interlingua.tasks.objectives.masked_patches import MaskedPatches
 from interlingua.tasks.objectives.masked_region_classification import MaskedRegionClassification
 from interlingua.tasks.objectives.masked_region_features import MaskedRegionFeatures
 from interlingua.tasks.objectives.next_sentence import NextSentence
@@ -40,6 +41,7 @@ ANY = {
     "mrfr": MaskedRegionFeatures,
     "nce": RegionContrast,
     "wra": WordRegionAlignment,
+    "mpm": MaskedPatches,
 }
 ROWS = {"tlm": TranslationLanguage, "wctl": WordContrast, "nsp": NextSentence, "sop": SentenceOrder, "clpc": Paraphrase}
 APART = {
