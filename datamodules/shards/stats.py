@@ -14,7 +14,7 @@ from ...modalities.batch import Fault
 from ...modalities.tokenizer import Tokenizer
 from ..sample import BadSampleError
 from .cache import Cache
-from .fields import FieldMap
+from .fields import REGIONS, FieldMap
 from .progress import track
 from .reader import ShardSet
 
@@ -47,6 +47,7 @@ class Stats:
     Attributes:
         paths: What was measured.
         shards, samples, items, texts, pictures: How many there are of each.
+        with_regions: Samples that have a file of regions; `check_shards` counts what is in them.
         languages, roles: Texts by language and by role.
         bytes, tokens: Quantiles of texts' lengths by language, all languages under `""`. tokens: start and end token
             included, and only where a tokenizer was given.
@@ -74,6 +75,7 @@ class Stats:
     kinds: dict[str, int]
     lengths: np.ndarray
     token_lengths: np.ndarray | None
+    with_regions: int = 0
     pictures_read: int = 0
     formats: dict[str, int] = field(default_factory=dict)
     side: dict[str, Number] = field(default_factory=dict)
@@ -131,6 +133,7 @@ def measure(
         items=len(np.unique(shards.items)),
         texts=len(table.language),
         pictures=int(shards.has_image.sum()),
+        with_regions=int(shards.has(REGIONS).sum()),
         languages=_by_name(table.language, shards.languages),
         roles=_by_name(table.role, shards.roles),
         bytes=_by_language(table.size, table.language, shards.languages),
@@ -254,6 +257,8 @@ def format_stats(stats: Stats) -> str:
             lines.append(f"{name} a text: {words}; {found['sum']:,} in all")
     if stats.pictures:
         lines.append(f"{stats.pictures:,} pictures, {stats.pictures_read:,} looked at{_sizes(stats)}")
+    if stats.with_regions:
+        lines.append(f"{stats.with_regions:,} samples with regions")
     for title, kinds in (("found broken", stats.kinds), ("not read", Counter(fault.kind for fault in stats.faults))):
         if kinds:
             lines.append(f"{title}: " + ", ".join(f"{kind} {count:,}" for kind, count in kinds.items()))

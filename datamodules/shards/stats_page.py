@@ -73,6 +73,7 @@ def _tiles(stats: Stats) -> Iterable[str]:
         (f"{stats.items:,}", "items: different things that samples are about"),
         (f"{stats.texts:,}", f"texts in {_count(len(stats.languages), 'language')}"),
         (f"{stats.pictures:,}", "pictures"),
+        (f"{stats.with_regions:,}", "samples with regions"),
     ]
     if total := stats.tokens.get("", {}).get("sum"):
         tiles.append((f"{total:,}", "tokens"))

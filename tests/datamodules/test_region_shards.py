@@ -84,6 +84,14 @@ def test_check_counts_regions_pictures_without_any_and_faults_by_kind(tmp_path, 
     assert check_shards(str(tmp_path / "clean")).fit
 
 
+def test_stats_count_samples_with_regions(tmp_path, data, run):
+    folder = write(tmp_path / "s", data, [*map(found_in, range(3)), None])
+    status, out, _ = run("stats", folder, "--output", tmp_path / "out")
+    assert status == 0
+    assert "3 samples with regions" in out
+    assert "samples with regions" in (tmp_path / "out" / "stats.html").read_text()
+
+
 def test_show_tells_of_regions_and_draws_them_over_their_picture(tmp_path, data, run):
     box = {"boxes": np.array([[20, 10, 80, 40]], np.float32), "label": np.array([7])}
     folder = write(tmp_path / "s", data, [find(0, 1, SIZE, **box), find(0, 0, SIZE)])
