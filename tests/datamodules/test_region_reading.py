@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 from found import find
+from jsonargparse import ArgumentParser
 from recording import check_resumption
 from region_shards import COUNTS, SIZE, found_in, open_reader, picture, read, write
 from small_shards import as_rank, equal, name_of, record, write_tar
@@ -277,3 +278,16 @@ def test_choices_that_mean_nothing_are_refused(options):
 def test_foreign_shards_may_leave_regions_undeclared(folder, data):
     with pytest.raises(ValueError, match="without regions"):
         open_reader(folder, data, fields=FieldMap(members=["wav"]))
+
+
+def test_configurations_say_regions_in_the_words_of_the_choice(capsys):
+    parser = ArgumentParser()
+    parser.add_argument("--source", type=Source)
+    told = {"shards": "x", "batch_size": 8, "text": {}, "regions": {"most": 36, "classes": False}}
+    source = parser.instantiate_classes(parser.parse_object({"source": told})).source
+    assert source.regions == RegionChoice(most=36, classes=False)
+    plain = parser.instantiate_classes(parser.parse_object({"source": told | {"regions": {}}})).source
+    assert plain.regions == RegionChoice()
+    with pytest.raises(SystemExit):
+        parser.parse_object({"source": told | {"regions": {"mots": 36}}})
+    assert "mots" in capsys.readouterr().err
