@@ -1,7 +1,6 @@
 """`regions add`: exact values out of each format, joined by names, with all that is left out counted."""
 
 import json
-import pickle
 import sys
 import tarfile
 
@@ -11,7 +10,6 @@ import pytest
 
 from interlingua.__main__ import main
 from interlingua.datamodules.regions import lookup
-from interlingua.datamodules.regions.plain_pickle import load_plain
 from interlingua.datamodules.shards.check import check_shards
 
 NUMBERS = range(40, 45)
@@ -294,30 +292,3 @@ def test_a_missing_msgpack_is_named(tmp_path, capsys, monkeypatch):
     monkeypatch.setitem(sys.modules, "msgpack", None)
     assert add("uniter", files, "--shards", shards, "--output", tmp_path / "out", "--match", "number") == 2
     assert "needs msgpack: pip install 'interlingua[regions]'" in capsys.readouterr().err
-
-
-class Harmful:
-    """Pickles as a call of a function."""
-
-    def __reduce__(self):
-        return print, ("it ran",)
-
-
-@pytest.mark.parametrize("value", [Harmful(), {"a": [Harmful()]}, np.array([Harmful()]), np.datetime64("2020"), {1, 2j}, print])
-@pytest.mark.parametrize("protocol", [0, 2, 4, 5])
-def test_no_pickle_runs_anything(capsys, value, protocol):
-    with pytest.raises(ValueError, match=r"plain values|expected numbers"):
-        load_plain(pickle.dumps(value, protocol))
-    assert capsys.readouterr().out == ""
-
-
-@pytest.mark.parametrize("protocol", range(6))
-def test_plain_pickles_are_read(protocol):
-    plain = {"text": "ä", "bytes": b"\x00\xff", "numbers": [1, 2.5, True, None, 2**70], "pair": (1, {2})}
-    assert load_plain(pickle.dumps(plain, protocol)) == plain
-    arrays = [np.arange(6).reshape(2, 3).astype(kind) for kind in ("<f4", ">f8", "<i8", "|u1", "<f2", "?")]
-    arrays += [np.asfortranarray(arrays[0]), arrays[0][:, ::2], np.zeros((0, 4), np.float32), np.array(3.5)]
-    for array in [*arrays, np.float32(1.5), np.int64(-3)]:
-        found = load_plain(pickle.dumps(array, protocol))
-        np.testing.assert_array_equal(found, array)
-        assert found.dtype == array.dtype

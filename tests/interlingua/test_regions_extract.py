@@ -8,12 +8,13 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image as Pillow
+from small_two_towers import ENCODER
 
 from interlingua.__main__ import main
 from interlingua.checkpoints import CONFIGURATION
 from interlingua.datamodules.arrays import load_arrays
 from interlingua.datamodules.regions import extracting
-from interlingua.datamodules.regions.clusters import learn_clusters, read_clusters, write_clusters
+from interlingua.datamodules.regions.clusters import read_clusters
 from interlingua.datamodules.regions.detector import Choice, Detector, build_detector
 from interlingua.datamodules.regions.grid import BackboneGrid, CropGrid, cells
 from interlingua.datamodules.sample import Caption
@@ -186,36 +187,6 @@ def test_a_detector_from_its_file(data, shards, tmp_path, model, capsys):
     assert "no weights of a detector with a box head; expected roi_heads.box_predictor" in capsys.readouterr().err
 
 
-ENCODER = {
-    "class_path": "interlingua.models.two_towers.TwoTowers",
-    "init_args": {
-        "vector_width": 8,
-        "text": {
-            "class_path": "interlingua.models.towers.TextTower",
-            "init_args": {
-                "embeddings": {
-                    "class_path": "interlingua.models.embeddings.TextEmbeddings",
-                    "init_args": {"vocabulary": {"size": 50}, "width": 8, "max_tokens": 8},
-                },
-                "transformer": {
-                    "class_path": "interlingua.models.transformer.Transformer",
-                    "init_args": {"width": 8, "layers": 1, "heads": 2},
-                },
-            },
-        },
-        "image": {
-            "class_path": "interlingua.models.towers.ImageTower",
-            "init_args": {
-                "front_end": {
-                    "class_path": "interlingua.modalities.image_front_ends.ConvolutionStem",
-                    "init_args": {"width": 16, "channels": [8, 16], "size": 32},
-                }
-            },
-        },
-    },
-}
-
-
 @pytest.fixture
 def run(tmp_path):
     """A checkpoint as training writes it, and its encoder."""
@@ -315,28 +286,6 @@ def test_interrupted_while_naming(shards, tmp_path, monkeypatch):
     assert extract(*arguments, "--output", tmp_path / "out") == 0  # nothing is read again
     for name in ("shard-000000.tar", "shard-000001.tar", "clusters.npz"):
         assert (tmp_path / "out" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
-
-
-def test_clusters_of_known_groups(tmp_path):
-    """Four groups far apart are found whatever the seed; the same seed gives the same bytes."""
-    generator = torch.Generator().manual_seed(0)
-    group = torch.arange(400) % 4
-    features = torch.randn(400, 5, generator=generator) + 30 * torch.nn.functional.one_hot(group, 5)
-    for seed in range(5):
-        clusters = learn_clusters(features, 4, seed, {"maker": "x"})
-        label = torch.from_numpy(clusters.classify(features.numpy())).argmax(1)
-        assert len({(int(one), int(other)) for one, other in zip(group, label, strict=True)}) == 4
-        assert torch.equal(learn_clusters(features, 4, seed, {}).centres, clusters.centres)
-    write_clusters(clusters, tmp_path / "c.npz")
-    back = read_clusters(tmp_path / "c.npz")
-    assert torch.equal(back.centres, clusters.centres)
-    assert (back.gap, back.about) == (clusters.gap, {"maker": "x"})
-    probabilities = clusters.classify(1000 * features.numpy())
-    np.testing.assert_allclose(probabilities.sum(1), 1, atol=1e-6)
-    with pytest.raises(ValueError, match="features of 3 numbers, and clusters of 5"):
-        clusters.classify(np.zeros((2, 3), np.float32))
-    with pytest.raises(ValueError, match="--clusters is 3, and there are 2 different features"):
-        learn_clusters(torch.eye(2).repeat(10, 1), 3, 0, {})
 
 
 @pytest.mark.parametrize(
