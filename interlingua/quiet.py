@@ -32,6 +32,30 @@ USUAL = {
 
 
 @contextmanager
+def said_once(*names: str) -> Iterator[None]:
+    """What these loggers say again in the same words is left out.
+
+    Args:
+        names: Of loggers.
+    """
+    said: set[tuple[str, str]] = set()
+
+    def is_new(record: logging.LogRecord) -> bool:
+        key = record.name, record.getMessage()
+        new = key not in said
+        said.add(key)
+        return new
+
+    for name in names:
+        logging.getLogger(name).addFilter(is_new)
+    try:
+        yield
+    finally:
+        for name in names:
+            logging.getLogger(name).removeFilter(is_new)
+
+
+@contextmanager
 def quiet(command: str) -> Iterator[None]:
     """Leave out warnings that no user can act on, advertisements, and what every run says alike."""
 

@@ -8,11 +8,15 @@ from typing import Any
 from .tasks.curves import Line, Panel, Points, mean_curve, read_curves
 from .tasks.transfer_page import OTHER, SOURCE
 
+FEWEST_LOSSES, FEWEST_FIGURES = 5, 3
+"""Points that a run must have logged for curves to be shown: a line through two tells nothing of the way."""
+
 
 def gather_panels(
     folders: Sequence[Path], scored: Sequence[dict[str, Any]], figure: str, language: str, notes: list[str]
 ) -> list[Panel]:
-    """Training loss of each objective, and the figure on dev in the language of training and, as a mean, in the others.
+    """Training loss of each objective, and the figure on dev in the language of training and, as a mean, in the others; none
+    where no run has logged enough.
 
     Args:
         folders: Of the runs, with their logs.
@@ -41,7 +45,13 @@ def gather_panels(
         lines.append(Line(run, SOURCE, curves.pop(language, [])))
         lines.append(Line(run, OTHER, mean_curve(list(curves.values()))))
     name = figure.partition("/")[2].replace("_", " ")
-    return [*panels, Panel(f"{name.capitalize()} on dev while training", lines, True)]
+    shown = Panel(f"{name.capitalize()} on dev while training", lines, True)
+    panels = [panel for panel in panels if _most(panel) >= FEWEST_LOSSES]
+    return [*panels, shown] if _most(shown) >= FEWEST_FIGURES else panels
+
+
+def _most(panel: Panel) -> int:
+    return max((len(line.points) for line in panel.lines), default=0)
 
 
 def find_languages(columns: dict[str, Points], data: str, figure: str) -> dict[str, Points]:

@@ -12,7 +12,7 @@ from zipfile import BadZipFile, ZipFile
 from . import __version__
 
 KEPT = "transfer.json"
-PARTS = {"data", "seed", "objectives", "checkpoints", "average"}
+PARTS = {"data", "seed", "objectives", "checkpoints", "average", "unit", "majority"}
 
 
 def fingerprint(files: Sequence[Path], node: dict[str, Any]) -> str:

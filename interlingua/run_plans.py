@@ -11,9 +11,10 @@ from typing import Any, NamedTuple
 
 from .checking import build, check_class, import_class
 from .checkpoints import CONFIGURATION, load_model
-from .configuration import ConfigurationError, locate, merge, read_file, suggest
+from .configuration import ConfigurationError, locate, merge, read_file
 from .refusals import find_refusal
 from .run_checkpoints import check_one_run, list_checkpoints, peek, sort_by_step
+from .run_figures import expect_figures, find_figure
 from .run_kept import KEPT, fingerprint, read_kept
 
 
@@ -67,17 +68,18 @@ def read_override(file: str | None) -> dict[str, Any]:
     return found
 
 
-def plan_run(folder: Path, override: dict[str, Any], file: str | None = None) -> Plan:
+def plan_run(folder: Path, override: dict[str, Any], file: str | None = None, wanted: str | None = None) -> Plan:
     """Look at a run: all of its checkpoints, and at the data they would be scored on, of which one example is read.
 
     Args:
         folder: Of the run.
         override: `data`, merged over that of the run.
         file: Where that stands, for messages.
+        wanted: Figure that is asked for; None: the one that the task is reported by.
 
     Raises:
-        ConfigurationError: It is no run of fine-tuning, checkpoints are damaged or not of one run, or the data cannot be read
-            or do not fit the model.
+        ConfigurationError: There is no such figure; it is no run of fine-tuning, checkpoints are damaged or not of one run,
+            or the data cannot be read or do not fit the model.
     """
     if os.getcwd() not in sys.path:
         sys.path.append(os.getcwd())  # classes of one's own project
@@ -92,6 +94,8 @@ def plan_run(folder: Path, override: dict[str, Any], file: str | None = None) ->
         node = merge({"data": configuration["data"]}, override)["data"]
         check_kind(folder, last, configuration["model"], node)
         check_class("data", node)
+    if expected := expect_figures(configuration["model"], node):
+        find_figure(sorted(expected), wanted)  # before data are read
     key, kept = fingerprint(list_checkpoints(folder), node), read_kept(folder / KEPT)
     if kept.get("key") == key:
         scores = kept["average"]["scores"]
@@ -168,12 +172,12 @@ def _told_of(folder: Path, last: Path, file: str | None) -> Iterator[None]:
         raise ConfigurationError(named + hint) from error
 
 
-def check_plans(plans: Sequence[Plan], wanted: str, language: str) -> tuple[str, list[str]]:
+def check_plans(plans: Sequence[Plan], wanted: str | None, language: str) -> tuple[str, list[str]]:
     """Refuse what cannot be reported together, or not in this way, before anything is scored.
 
     Args:
         plans: Of all runs.
-        wanted: Figure, as it was asked for.
+        wanted: Figure, as it was asked for; None: the one that the task is reported by.
         language: That was trained in.
 
     Returns:
@@ -206,7 +210,7 @@ def check_plans(plans: Sequence[Plan], wanted: str, language: str) -> tuple[str,
         scored = Scored("", dev, test)
         runs.append(Run(str(plan.folder), [scored], scored))
     check_alike(runs, language)
-    if language not in runs[0].average.dev:
+    if language not in runs[0].average.dev and any(len(plan.steps) > 1 for plan in plans):
         raise ConfigurationError(
             f"--language {language}: no dev data in it to choose a checkpoint on; dev is there in "
             f"{', '.join(runs[0].average.dev) or 'no language'}: give validation in {language} by --data FILE.yaml"
@@ -222,19 +226,6 @@ def _labels(plan: Plan) -> list[str]:
 def _list(names: set[str]) -> str:
     several = sorted(names)
     return (", ".join(several[:6]) or "none") + (", ..." if len(several) > 6 else "")
-
-
-def find_figure(there: Sequence[str], wanted: str) -> str:
-    """The figure, as `OBJECTIVE/FIGURE`.
-
-    Raises:
-        ConfigurationError: No objective has it, or several have.
-    """
-    found = [name for name in there if wanted in (name, name.partition("/")[2])]
-    if len(found) == 1:
-        return found[0]
-    reason = f"several objectives have it: {', '.join(found)}" if found else f"there is {', '.join(there) or 'none'}"
-    raise ConfigurationError(f"--figure {wanted}: {reason}{suggest(wanted, found or there)}")
 
 
 def check_language(plan: Plan, language: str) -> list[str]:

@@ -1,5 +1,6 @@
 """Scores of the checkpoints of a run: made in one pass over the data, kept beside the run, used again where nothing changed."""
 
+from collections import Counter
 from collections.abc import Sequence
 from copy import deepcopy
 from pathlib import Path
@@ -22,8 +23,9 @@ def score_run(plan: Plan) -> dict[str, Any]:
         plan: Of the run.
 
     Returns:
-        `data`: name of what was scored; `seed`; `objectives`; `checkpoints`: in the order of training, `name`, `step` and
-        `scores` by split, language and figure (right, of, n); `average`: the same of their mean.
+        `data`: name of what was scored; `unit`: what its examples are, in the plural; `majority`: by language, how often the
+        most frequent label of test stands there, and all labels; `seed`; `objectives`; `checkpoints`: in the order of
+        training, `name`, `step` and `scores` by split, language and figure (right, of, n); `average`: the same of their mean.
 
     Raises:
         ConfigurationError: A checkpoint's weights are not finite.
@@ -47,10 +49,12 @@ def make_scores(plan: Plan) -> dict[str, Any]:
     from .tasks.transfer_scoring import TransferScoring
 
     data, steps = plan.data, plan.steps
-    print(f"{plan.folder}: scoring {len(steps)} checkpoints and the average of their weights", flush=True)
+    several = len(steps) > 1
+    what = f"{len(steps)} checkpoints and the average of their weights" if several else "its only checkpoint"
+    print(f"{plan.folder}: scoring {what}", flush=True)
     states = [read_weights(file) for file in steps]
     last = load_model(list(steps)[-1], str(data.tokenizer.path))
-    models = [copy_with(last, state) for state in (*states, average_weights(states))]
+    models = [copy_with(last, state) for state in (*states, *([average_weights(states)] if several else []))]
     scoring = TransferScoring(models)
     interruption = Interruption()
     with quiet("test"):
@@ -67,9 +71,12 @@ def make_scores(plan: Plan) -> dict[str, Any]:
                 trainer.test(scoring, datamodule=data, verbose=False)
         except Interrupted:
             raise KeyboardInterrupt from None
-    *scores, mean = scoring.scores(data.tokenizer.languages)
+    scores = scoring.scores(data.tokenizer.languages)
+    mean = scores.pop() if several else deepcopy(scores[0])
     return {
         "data": plan.name,
+        "unit": name_unit(data.layout),
+        "majority": count_majority(data),
         "seed": plan.seed,
         "objectives": list(last.objectives),
         "checkpoints": [
@@ -77,6 +84,47 @@ def make_scores(plan: Plan) -> dict[str, Any]:
         ],
         "average": {"name": "average", "scores": mean},
     }
+
+
+def name_unit(layout: Any) -> str:
+    """What the examples of a layout are, in the plural."""
+    return {"Tagged": "sentences", "Question": "questions"}.get(layout.kind.__name__, "examples")
+
+
+def count_majority(data: Any) -> dict[str, list[int]]:
+    """By language of test, how often its most frequent label stands there, and all its labels; empty where nothing is
+    classified."""
+    counts: dict[str, Counter[str]] = {}
+    for record in data.examples.get(f"{data.name}/test", []) if data.layout.classifies else []:
+        counts.setdefault(record.language, Counter()).update(name for name in data.layout.names(record) if name)
+    return {language: [max(own.values()), own.total()] for language, own in counts.items() if own}
+
+
+def take_background(scored: dict[str, Any], figure: str) -> Any:
+    """What a figure of a run's scores is to be seen against, as `tasks.transfer.Background`."""
+    from .tasks.span_scores import ACCURACY
+    from .tasks.transfer import Background
+
+    if figure.partition("/")[2] != ACCURACY:
+        return Background(scored["unit"])
+    test = {one: own[figure] for one, own in scored["average"]["scores"].get("test", {}).items() if figure in own}
+    words = {one: int(of) for one, (_, of, n) in test.items()} if scored["unit"] == "sentences" else {}
+    majority = {one: most / every for one, (most, every) in scored["majority"].items()}
+    return Background(scored["unit"], words, majority)
+
+
+def tell_majority(scored: dict[str, Any], figure: str) -> list[str]:
+    """What always giving the most frequent label would get where the figure is another than accuracy, in sentences."""
+    from .tasks.span_scores import ACCURACY
+
+    shares = [most / every for most, every in scored["majority"].values()]
+    if figure.partition("/")[2] == ACCURACY or not shares:
+        return []
+    mean = 100 * sum(shares) / len(shares)
+    return [
+        f"Always giving the label that is most frequent in a language's test data is right for {mean:.1f} % in the mean over "
+        "languages: that is accuracy (--figure accuracy), and F1 is another number."
+    ]
 
 
 def read_weights(file: Path) -> dict[str, Any]:

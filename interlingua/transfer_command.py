@@ -45,7 +45,10 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--output", type=Path, required=True, metavar="FOLDER", help="where results go")
     parser.add_argument("--language", default="en", metavar="CODE", help="language that was trained in (default: en)")
     parser.add_argument(
-        "--figure", default="accuracy", metavar="NAME", help="what is reported, such as span_f1, or OBJECTIVE/NAME (accuracy)"
+        "--figure",
+        metavar="NAME",
+        help="what is reported, such as accuracy, or OBJECTIVE/NAME (default: F1 of answers, of spans or of runs of parts of "
+        "speech, where the task has it, else accuracy)",
     )
     parser.add_argument(
         "--data", metavar="FILE.yaml", help="a configuration whose `data` is merged over that of each run: files elsewhere, say"
@@ -82,34 +85,86 @@ def check_output(folder: Path) -> None:
         raise ConfigurationError(f"--output {folder}: cannot be written to: {error.strerror}; choose another") from None
 
 
-def _report(folders: Sequence[Path], override: dict[str, Any], options: argparse.Namespace) -> int:
-    from .run_curves import gather_panels
-    from .run_plans import check_plans, plan_run
-    from .run_scores import leave_out, score_run, take_figure
-    from .tasks.results import read_results, write_results, write_summaries, write_table
-    from .tasks.transfer import make_records, measure_all
-    from .tasks.transfer_chart import write_chart
-    from .tasks.transfer_page import write_page
+REPORTED = ("interlingua.datamodules.labelled.data", "lightning.pytorch.utilities.rank_zero")
+"""Who says of each run what it reads."""
 
-    if (results := options.output / "results.json").exists():
-        read_results(results)  # what is there is kept, so it must be readable
-    plans = [plan_run(folder, override, options.data) for folder in folders]
+
+def _report(folders: Sequence[Path], override: dict[str, Any], options: argparse.Namespace) -> int:
+    from .quiet import said_once
+    from .run_curves import gather_panels
+    from .run_figures import name_task, tell_figure
+    from .run_plans import check_plans, plan_run
+    from .run_scores import leave_out, score_run, take_background, take_figure, tell_majority
+    from .tasks.results import write_summaries, write_table
+    from .tasks.transfer import make_records, measure_all
+
+    check_results(options.output)
+    with said_once(*REPORTED):
+        plans = [plan_run(folder, override, options.data, options.figure) for folder in folders]
     figure, notes = check_plans(plans, options.figure, options.language)
+    if options.figure is None:
+        notes.append(tell_figure(figure, plans[0].figures))
     scored = [score_run(plan) for plan in plans]
-    notes += leave_out(scored, figure)
-    name, data = figure.partition("/")[2], scored[0]["data"]
-    transfers = measure_all([take_figure(one, figure) for one in scored], options.language)
-    tables = [make_records(transfer, data, name) for transfer in transfers]
-    write_results([record for table in tables for record in table], options.output)
-    picture, page = options.output / f"transfer_{name}.png", options.output / "page.html"
-    write_chart(picture, transfers[0], data, name)
+    notes += leave_out(scored, figure) + tell_majority(scored[0], figure)
+    background, task = take_background(scored[0], figure), name_task(scored[0]["data"], figure)
+    transfers = measure_all([take_figure(one, figure) for one in scored], options.language, background)
+    name = figure.partition("/")[2]
+    tables = [make_records(transfer, task, name) for transfer in transfers]
     panels = gather_panels(folders, scored, figure, options.language, notes)
-    write_page(page, transfers, data, name, panels, notes)
+    written = write_report(options.output, transfers, task, name, panels, notes)
     print(f"\n{tables[0][0].data}, in per cent:\n\n{write_table(tables[0])}")
     print("\n".join(write_summaries(tables)))
     for note in notes:
         print(note)
-    if len(transfers) < 4:
+    if len(transfers) == 1:
+        print("One checkpoint: nothing to choose.")
+    elif len(transfers) < 4:
         print("No oracle: there is no validation data in some of the languages.")
-    print(f"All figures: {options.output / 'results.md'}; {picture} and {page} show them")
+    print(f"All figures: {options.output / 'results.md'}; {' and '.join(map(str, written))} show them")
     return 0
+
+
+def check_results(folder: Path) -> None:
+    """Refuse results that cannot be joined.
+
+    Raises:
+        ValueError: What is there is no list of records.
+    """
+    from .tasks.results import read_results
+
+    if (results := folder / "results.json").exists():
+        read_results(results)
+
+
+def write_report(
+    folder: Path, transfers: Sequence[Any], task: str, figure: str, panels: Sequence[Any], notes: Sequence[str]
+) -> list[Path]:
+    """Write figures, a picture and a page, in place of those of an earlier report; other evaluations' figures are kept.
+
+    Args:
+        folder: Where they go.
+        transfers: The same runs by several ways to choose a checkpoint (`tasks.transfer.Transfer`).
+        task: What runs were trained and tested on.
+        figure: Name of the figure.
+        panels: Curves of training.
+        notes: What else a reader must know, in sentences.
+
+    Returns:
+        The picture and the page.
+    """
+    from .tasks.results import read_results, write_results
+    from .tasks.transfer import TASKS, make_records
+    from .tasks.transfer_chart import write_chart
+    from .tasks.transfer_page import write_page
+
+    picture, page, results = folder / "transfer.png", folder / "page.html", folder / "results.json"
+    before = [one for one in (read_results(results) if results.exists() else []) if one.task in TASKS]
+    records = [record for transfer in transfers for record in make_records(transfer, task, figure)]
+    write_results(records, folder, replaced=TASKS)
+    for metric in {one.metric.removeprefix("mean ") for one in before}:
+        (folder / f"transfer_{metric}.png").unlink(missing_ok=True)  # so pictures were called once
+    write_chart(picture, transfers[0], task, figure)
+    write_page(page, transfers, task, figure, panels, notes)
+    if before and {one.data for one in before} != {one.data for one in records}:
+        print(f"{folder}: another report stood there ({before[0].data}); it is replaced")
+    return [picture, page]

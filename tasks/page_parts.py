@@ -30,17 +30,18 @@ def scale(values: Sequence[float]) -> tuple[float, float]:
     return min(1.0, step * math.ceil(most / step - 1e-9)), step
 
 
-def write_axis(start: float, end: float, step: float) -> str:
-    """The marks below bars, in per cent, as the last row of them.
+def write_axis(start: float, end: float, step: float, unit: str = "&#8239;%") -> str:
+    """The marks below bars, in hundredths, as the last row of them.
 
     Args:
         start: Left end, a multiple of `step`.
         end: Right end.
         step: Distance of marks.
+        unit: What stands behind the numbers.
     """
     first, last = round(start / step), int(end / step + 1e-9)
     marks = "".join(
-        f'<i style="left:{100 * (mark * step - start) / (end - start):.2f}%">{100 * mark * step:.0f}&#8239;%</i>'
+        f'<i style="left:{100 * (mark * step - start) / (end - start):.2f}%">{100 * mark * step:.0f}{unit}</i>'
         for mark in range(first, last + 1)
     )
     return f'<div class="bar" aria-hidden="true"><span></span><div class="axis">{marks}</div></div>'
@@ -52,11 +53,16 @@ def name_mean(languages: str) -> str:
     return "mean of all" if rest == languages else f"mean of all but {' and '.join(map(language_name, rest.split(', ')))}"
 
 
-def write_cell(record: Record | None) -> str:
-    """A figure and its interval in a table; empty where there is none."""
+def write_cell(record: Record | None, several: bool = False) -> str:
+    """A figure and its interval in a table; empty where there is none.
+
+    Args:
+        record: The figure.
+        several: It is a mean over several runs (see `show`).
+    """
     if record is None:
         return "<td></td>"
-    value, _, rest = show(record).partition(" ")
+    value, _, rest = show(record, several).partition(" ")
     return f"<td>{value}{f'<small>{rest}</small>' if rest else ''}</td>"
 
 

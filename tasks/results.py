@@ -3,10 +3,10 @@
 {"task": "text_to_image_retrieval", "data": "quickstart/novel", "language": "de", "metric": "recall@10",
  "value": 0.21, "low": 0.17, "high": 0.25, "n": 382}
 
-Shares are fractions of 1, gaps between two of them lie from -1 to 1; metrics that end in `rank`, `size` or `threshold` are
-numbers. `mean METRIC` averages over languages, of which `language` says which (`all`, or `all but en`); `chance METRIC` is
-what guessing gets. What an evaluation stands for comes first among its records, and of its means last: that is what the
-summary shows. Records of an evaluation that is run again into the same folder replace the old ones.
+Shares are fractions of 1, gaps between two of them lie from -1 to 1; metrics that end in `rank`, `size`, `threshold` or
+`words` are numbers. `mean METRIC` averages over languages, of which `language` says which (`all`, or `all but en`);
+`chance METRIC` is what guessing gets. What an evaluation stands for comes first among its records, and of its means last: that
+is what the summary shows. Records of an evaluation that is run again into the same folder replace the old ones.
 """
 
 import json
@@ -17,7 +17,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-NUMBERS = ("rank", "size", "threshold")
+NUMBERS = ("rank", "size", "threshold", "words")
 
 MEANINGS = (
     ("", "Shares are in per cent, with their 95 % intervals in brackets."),
@@ -47,14 +47,23 @@ MEANINGS = (
     (
         "^(zero_shot_)?transfer: ",
         "*transfer*: fine-tuned in one language, that after *from*, and tested in all; intervals are t intervals over runs "
-        "that differ by their seed alone, and one run has none.",
+        "that differ by their seed alone, and one run has none. They end where a share does, at 0 or 100 %, though of few runs "
+        "the t interval itself goes on.",
     ),
     (
         "oracle, not zero-shot",
         "*oracle*: needs labels in each language, so that it is no zero-shot transfer but what the best choice would have got.",
     ),
     ("gap to ", "*gap to*: how far below the language of fine-tuning, in points; below 0 where a language is better."),
-    ("sample size", "*sample size*: runs, each with its own seed."),
+    (
+        ": majority$",
+        "*majority*: what is right where always the label is given that is most frequent in the language's own test data.",
+    ),
+    (": words$", "*words*: of test, each of which accuracy counts."),
+    (
+        "sample size",
+        "*sample size*: runs, each with its own seed. *n*: examples of test (of tagging, sentences; of answering, questions).",
+    ),
     (
         "image.*: all but ",
         "*all but*: without the languages trained with pictures, so that only what has carried over is left.",
@@ -87,8 +96,13 @@ class Record(NamedTuple):
         return self[:4]
 
 
-def write_results(records: Sequence[Record], folder: str | Path) -> list[Record]:
+def write_results(records: Sequence[Record], folder: str | Path, replaced: Sequence[str] = ()) -> list[Record]:
     """Write `results.json` and `results.md`, keeping records of other evaluations that are there already.
+
+    Args:
+        records: Of one evaluation.
+        folder: Where they go.
+        replaced: Tasks of which no record that is there is kept.
 
     Returns:
         All records in the folder.
@@ -104,7 +118,11 @@ def write_results(records: Sequence[Record], folder: str | Path) -> list[Record]
         twice = next(record.key for index, record in enumerate(records) if record.key in {r.key for r in records[:index]})
         raise ValueError(f"two records measure the same thing: {', '.join(twice)}; give one of them another task or data name")
     path = folder / "results.json"
-    kept = [record for record in read_results(path) if record.key not in keys] if path.exists() else []
+    kept = [
+        record
+        for record in (read_results(path) if path.exists() else [])
+        if record.key not in keys and record.task not in replaced
+    ]
     everything = [*kept, *records]
     folder.mkdir(parents=True, exist_ok=True)
     rows = ",\n".join(json.dumps(record._asdict(), ensure_ascii=False) for record in everything)
@@ -134,6 +152,16 @@ def is_number(metric: str) -> bool:
     return metric.endswith(NUMBERS)
 
 
+def has_spread(metric: str) -> bool:
+    """Whether a figure differs from run to run."""
+    return not (is_number(metric) or metric.endswith("majority") or metric.startswith("chance "))
+
+
+def is_over_runs(table: Iterable[Record]) -> bool:
+    """Whether the figures of a table are means over several runs."""
+    return any(record.metric == "sample size" and record.value > 1 for record in table)
+
+
 def mean_chance(records: Sequence[Record]) -> list[Record]:
     """What guessing gets, averaged over the languages of one task and data: a record a metric."""
     guesses: dict[str, list[Record]] = {}
@@ -147,15 +175,21 @@ def mean_chance(records: Sequence[Record]) -> list[Record]:
     return means
 
 
-def show(record: Record) -> str:
-    """A figure for people: `21.0 (17.1-25.2)` in per cent, or `12 (9-15)`; without interval where it is a point."""
+def show(record: Record, several: bool = False) -> str:
+    """A figure for people: `21.0 (17.1-25.2)` in per cent, or `12 (9-15)`; without interval where it is a point.
+
+    Args:
+        record: The figure.
+        several: It is a mean over several runs, so that an interval is told where it is a point, too.
+    """
+    alone = record.low == record.high and not (several and has_spread(record.metric))
 
     def form(value: float | int) -> str:
         if record.metric.endswith("threshold"):
             return f"{value:.5f}"
         return f"{value:.1f}".removesuffix(".0") if is_number(record.metric) else f"{100 * value:.1f}"
 
-    return form(record.value) if record.low == record.high else f"{form(record.value)} ({form(record.low)}–{form(record.high)})"
+    return form(record.value) if alone else f"{form(record.value)} ({form(record.low)}–{form(record.high)})"
 
 
 def write_tables(records: Iterable[Record]) -> str:
@@ -188,7 +222,8 @@ def write_summaries(tables: Iterable[Sequence[Record]]) -> list[str]:
         figures = [mean, *(single.get(language) for language in left_out), *guesses]
         names = [metric, f"mean over {mean.language}", *left_out, *("chance" for _ in guesses)]
         head = f"| {' | '.join(names)} |\n|---|{'---:|' * len(figures)}"
-        cells = [show(figure) if figure else "" for figure in figures]
+        several = is_over_runs(table)
+        cells = [show(figure, several) if figure else "" for figure in figures]
         lines.setdefault(head, []).append(f"| {_title(table[0])} | {' | '.join(cells)} |")
     return ["\n".join([head, *some]) + "\n" for head, some in lines.items()]
 
@@ -202,6 +237,7 @@ def explain(records: Iterable[Record]) -> str:
 def write_table(records: Sequence[Record]) -> str:
     """The table of one task and data: languages as rows, metrics as columns, then means and chance."""
     rows: dict[str, dict[str, Record]] = {}
+    several = is_over_runs(records)
     for record in records:
         kind, _, metric = record.metric.partition(" ")
         if kind == "mean":
@@ -219,7 +255,7 @@ def write_table(records: Sequence[Record]) -> str:
     lines += [f"| language | n | {' | '.join(metrics)} |", f"|---|---:|{'---:|' * len(metrics)}"]
     for name, row in rows.items():
         n = "" if name == "*chance*" else str(next(iter(row.values())).n)
-        cells = [show(row[metric]) if metric in row else "" for metric in metrics]
+        cells = [show(row[metric], several) if metric in row else "" for metric in metrics]
         lines.append(f"| {name} | {n} | {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
 

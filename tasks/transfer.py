@@ -17,7 +17,16 @@ from .results import Record
 SELECTIONS = ("source dev", "average", "last", "oracle")
 """Ways to choose a checkpoint; the first is what is reported in one line."""
 
+ONLY = "only"
+"""Where runs have one checkpoint each: there is nothing to choose, nor to average."""
+
 LEVEL = 0.95
+
+TASKS = ("zero_shot_transfer", "transfer")
+"""What records are of: without labels in other languages, and by the oracle."""
+
+MAJORITY, WORDS = "majority", "words"
+"""Metrics of `Background`."""
 
 
 class Score(NamedTuple):
@@ -63,6 +72,27 @@ class Estimate(NamedTuple):
     high: float
     seeds: tuple[float, ...]
 
+    @property
+    def ends(self) -> tuple[float, float]:
+        """Of the interval where it goes on beyond what a share can be."""
+        reach = _reach(self.seeds)
+        return self.value - reach, self.value + reach
+
+
+class Background(NamedTuple):
+    """What figures are to be seen against."""
+
+    unit: str = "examples"
+    """What `Score.n` counts, in the plural."""
+    words: Mapping[str, int] = {}
+    """Of test, by language, where the figure is a share of words and not of what `n` counts."""
+    majority: Mapping[str, float] = {}
+    """What is right where always the label is given that is most frequent in the language's test data; empty where figures
+    are none of these."""
+
+
+BARE = Background()
+
 
 class Transfer(NamedTuple):
     """What runs get right by one way to choose a checkpoint."""
@@ -76,6 +106,7 @@ class Transfer(NamedTuple):
     """Rows of test by language."""
     chosen: Sequence[Mapping[str, str]]
     """For each run the name of the checkpoint by language."""
+    background: Background = BARE
 
     @property
     def others(self) -> list[str]:
@@ -98,7 +129,7 @@ def choose(run: Run, selection: str, source: str) -> dict[str, Scored]:
 
     Args:
         run: With its checkpoints in order; of equally good ones the earliest is taken.
-        selection: One of `SELECTIONS`.
+        selection: One of `SELECTIONS`, or `ONLY`.
         source: Language of training.
 
     Raises:
@@ -107,7 +138,7 @@ def choose(run: Run, selection: str, source: str) -> dict[str, Scored]:
     languages = list(run.average.test)
     if selection == "average":
         return dict.fromkeys(languages, run.average)
-    if selection == "last":
+    if selection in ("last", ONLY):
         return dict.fromkeys(languages, run.checkpoints[-1])
     if selection == "source dev":
         return dict.fromkeys(languages, _best(run, source))
@@ -125,13 +156,14 @@ def _best(run: Run, language: str) -> Scored:
     return max(run.checkpoints, key=lambda one: one.dev[language].value)  # the first of equals
 
 
-def measure(runs: Sequence[Run], selection: str, source: str) -> Transfer:
+def measure(runs: Sequence[Run], selection: str, source: str, background: Background = BARE) -> Transfer:
     """Figures of all languages over seeds.
 
     Args:
         runs: One a seed.
-        selection: One of `SELECTIONS`.
+        selection: One of `SELECTIONS`, or `ONLY`.
         source: Language of training.
+        background: What figures are to be seen against.
 
     Raises:
         ValueError: There is no run, runs were tested on different data, or not in the source language.
@@ -142,14 +174,17 @@ def measure(runs: Sequence[Run], selection: str, source: str) -> Transfer:
     order = sorted(values, key=lambda one: (one != source, -values[one].value, one))
     sizes = {language: score.n for language, score in runs[0].average.test.items()}
     names = [{language: one.name for language, one in picked.items()} for picked in chosen]
-    return Transfer(selection, source, {one: values[one] for one in order}, sizes, names)
+    return Transfer(selection, source, {one: values[one] for one in order}, sizes, names, background)
 
 
-def measure_all(runs: Sequence[Run], source: str) -> list[Transfer]:
-    """By every selection that the data allows: the oracle needs dev in each language of test."""
+def measure_all(runs: Sequence[Run], source: str, background: Background = BARE) -> list[Transfer]:
+    """By every selection that the data allows: the oracle needs dev in each language of test, and choosing something to
+    choose from."""
     check_alike(runs, source)
+    if all(len(run.checkpoints) == 1 for run in runs):
+        return [measure(runs, ONLY, source, background)]
     with_dev = all(language in runs[0].average.dev for language in runs[0].average.test)
-    return [measure(runs, one, source) for one in SELECTIONS if one != "oracle" or with_dev]
+    return [measure(runs, one, source, background) for one in SELECTIONS if one != "oracle" or with_dev]
 
 
 def check_alike(runs: Sequence[Run], source: str) -> None:
@@ -218,9 +253,17 @@ def estimate(seeds: Sequence[float], least: float = 0.0, most: float = 1.0) -> E
     value = _mean(seeds)
     if len(seeds) < 2:
         return Estimate(value, value, value, tuple(seeds))
-    deviation = math.sqrt(sum((one - value) ** 2 for one in seeds) / (len(seeds) - 1))
-    reach = student_quantile(len(seeds) - 1) * deviation / math.sqrt(len(seeds))
+    reach = _reach(seeds)
     return Estimate(value, max(least, value - reach), min(most, value + reach), tuple(seeds))
+
+
+def _reach(seeds: Sequence[float]) -> float:
+    """Half of the t interval; 0 of one seed."""
+    if len(seeds) < 2:
+        return 0.0
+    value = _mean(seeds)
+    deviation = math.sqrt(sum((one - value) ** 2 for one in seeds) / (len(seeds) - 1))
+    return student_quantile(len(seeds) - 1) * deviation / math.sqrt(len(seeds))
 
 
 def student_quantile(degrees: int, level: float = LEVEL) -> float:
@@ -250,12 +293,18 @@ def _mean(values: Sequence[float]) -> float:
     return math.fsum(values) / len(values)
 
 
+def _point(value: float) -> Estimate:
+    """What has no spread."""
+    return Estimate(value, value, value, ())
+
+
 def name_selection(selection: str, source: str) -> str:
     """A way to choose a checkpoint, in words."""
     return {
         "source dev": f"checkpoint chosen on {source} dev",
         "average": "average of all checkpoints",
         "last": "last checkpoint",
+        ONLY: "the only checkpoint",
         "oracle": "each language's checkpoint chosen on its own dev (oracle, not zero-shot)",
     }[selection]
 
@@ -269,20 +318,28 @@ def make_records(transfer: Transfer, data: str, figure: str) -> list[Record]:
         figure: Name of the figure, such as `accuracy`.
     """
     source, others, every = transfer.source, transfer.others, list(transfer.languages)
-    task = "transfer" if transfer.selection == "oracle" else "zero_shot_transfer"
+    task = TASKS[transfer.selection == "oracle"]
     name = f"{data} from {source}, {name_selection(transfer.selection, source)}"
     total = sum(transfer.sizes.values())
 
     def record(language: str, metric: str, found: Estimate, n: int) -> Record:
         return Record(task, name, language, metric, *found[:3], n)
 
+    background = transfer.background
+    guessed, words = ({one: some[one] for one in every if one in some} for some in (background.majority, background.words))
     rest = total - transfer.sizes[source]
     seeds = float(len(transfer.languages[source].seeds))
     records = [record(one, figure, found, transfer.sizes[one]) for one, found in transfer.languages.items()]
     records += [record(one, f"gap to {source}", transfer.gap([one]), transfer.sizes[one]) for one in others]
-    records += [record(one, "sample size", Estimate(seeds, seeds, seeds, ()), transfer.sizes[one]) for one in every]
+    records += [record(one, MAJORITY, _point(share), transfer.sizes[one]) for one, share in guessed.items()]
+    records += [record(one, WORDS, _point(float(count)), transfer.sizes[one]) for one, count in words.items()]
+    records += [record(one, "sample size", _point(seeds), transfer.sizes[one]) for one in every]
     if others:
         records.append(record(f"all but {source}", f"mean gap to {source}", transfer.gap(others), rest))
+    if guessed:
+        records.append(record("all", f"mean {MAJORITY}", _point(_mean([*guessed.values()])), total))
+    if shares := [share for one, share in guessed.items() if one != source]:
+        records.append(record(f"all but {source}", f"mean {MAJORITY}", _point(_mean(shares)), rest))
     records.append(record("all", f"mean {figure}", transfer.mean(every), total))
     if others:
         records.append(record(f"all but {source}", f"mean {figure}", transfer.mean(others), rest))

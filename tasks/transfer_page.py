@@ -11,10 +11,11 @@ from .curves import Panel, draw_panel
 from .language_names import language_name
 from .page_parts import fill_page, name_mean, scale, write_axis, write_cell, write_tile
 from .results import Record, explain
-from .transfer import Estimate, Transfer, make_records
+from .transfer import MAJORITY, ONLY, WORDS, Estimate, Transfer, make_records
 
 DENSE = 20
 """Languages from which on rows are lower."""
+PER_CENT = "&#8239;%"
 SOURCE, OTHER = "var(--trained)", "var(--other)"
 """Colours of the language of training and of all others."""
 
@@ -29,6 +30,20 @@ class Axis(NamedTuple):
     def place(self, value: float) -> float:
         """Per cent of the width, from the left; what lies beyond an end stands there."""
         return 100 * (min(max(value, self.start), self.end) - self.start) / (self.end - self.start)
+
+
+def find_ends(found: Estimate, axis: Axis) -> tuple[str, str]:
+    """How an interval ends to either side: `cap`; `arrow`, where it leaves the picture; `bound`, where it is cut because no
+    share lies beyond."""
+    low, high = found.ends
+
+    def name(beyond: bool, outside: bool) -> str:
+        return "arrow" if outside else "bound" if beyond else "cap"
+
+    return (
+        name(low < found.low - 1e-9, found.low < axis.start - 1e-9),
+        name(high > found.high + 1e-9, found.high > axis.end + 1e-9),
+    )
 
 
 def make_axis(found: Sequence[Estimate]) -> Axis:
@@ -55,7 +70,7 @@ def write_page(
     Args:
         path: An HTML file.
         transfers: The same runs by several ways to choose a checkpoint; the first is what is reported.
-        data: What was tested on.
+        data: What was tested on: the task.
         figure: Name of the figure, such as `accuracy`.
         panels: Curves of training.
         notes: What else a reader must know, in sentences.
@@ -65,8 +80,8 @@ def write_page(
     records = [record for transfer in transfers for record in make_records(transfer, data, figure)]
     text = fill_page(
         "transfer.html",
-        title=escape(f"Zero-shot transfer: {data}"),
-        eyebrow=escape(f"Zero-shot cross-lingual transfer on {data}"),
+        title=escape(f"Zero-shot transfer: {data}, {figure_name}"),
+        eyebrow=escape(f"Zero-shot cross-lingual transfer: {data}, {figure_name}"),
         headline=escape(_headline(source, len(others))),
         claim=escape(_claim(first, source, figure_name, count)),
         tiles="".join(_tiles(first, source, figure_name)),
@@ -88,6 +103,7 @@ def describe_selection(selection: str, source: str) -> str:
         "source dev": f"best on {source} dev",
         "average": "average of all checkpoints' weights",
         "last": "last checkpoint",
+        ONLY: "the only checkpoint",
         "oracle": "oracle: each language's best on its own dev (not zero-shot)",
     }[selection]
 
@@ -98,10 +114,15 @@ def _headline(source: str, others: int) -> str:
 
 def _claim(first: Transfer, source: str, figure: str, count: int) -> str:
     runs = f"{count} runs that differ by their seed alone" if count > 1 else "one run"
+    choice = (
+        "there was one checkpoint a run, and nothing to choose."
+        if first.selection == ONLY
+        else f"the checkpoint is the one that is {describe_selection(first.selection, source)}, which needs no labels in any "
+        "other language."
+    )
     return (
         f"The model was fine-tuned on data labelled in {source} only. Here it solves the same task in languages in which it "
-        f"saw no label. Figures are {figure} on test data, of {runs}; the checkpoint is the one that is "
-        f"{describe_selection(first.selection, source)}, which needs no labels in any other language."
+        f"saw no label. Figures are {figure} on test data, of {runs}; {choice}"
     )
 
 
@@ -119,20 +140,27 @@ def _bars_note(first: Transfer, source: str, figure: str, count: int) -> str:
     spread = (
         "Bars are means over seeds, dots the seeds themselves, and whiskers 95 % t intervals of the mean"
         + (": wide where seeds are few" if count < 5 else "")
-        + "; one that leaves the picture goes on beyond it."
+        + ". An arrow says that one goes on outside the picture; one without an end stops where a share must, at 0 or 100 %."
         if count > 1
         else "There is one seed, so that nothing can be said of chance: a second run may order the languages differently."
     )
     gap = f" Beside it, in the same order: how many points of {figure} are lost against {source} in the same run."
-    return spread + (gap if first.others else "")
+    guess = (
+        " Dashes show what always giving the label that is most frequent in the language's test data would get."
+        if first.background.majority
+        else ""
+    )
+    return spread + guess + (gap if first.others else "")
 
 
 def _bars(first: Transfer, figure: str, count: int) -> str:
     source = language_name(first.source)
+    guessed = first.background.majority
     keys = _key(SOURCE, f"{source}, trained in") + _key(OTHER, "never trained in") + _spread_keys(count)
-    axis = make_axis(list(first.languages.values()))
+    keys += '<span class="dash">most frequent label</span>' if guessed else ""
+    axis = make_axis([*first.languages.values(), *map(_without_spread, guessed.values())])
     rows = [
-        _row(language_name(one), found, axis, "trained" if one == first.source else "", one)
+        _row(language_name(one), found, axis, "trained" if one == first.source else "", one, guessed.get(one))
         for one, found in first.languages.items()
     ]
     charts = _chart(figure.capitalize(), keys, rows, axis)
@@ -142,8 +170,12 @@ def _bars(first: Transfer, figure: str, count: int) -> str:
         rows = [_row(language_name(one), found, axis, "", one) for one, found in gaps.items()]
         empty = f'<div class="bar trained"><span>{escape(source)}</span><div class="track empty"></div><b></b></div>'
         keys = _key("var(--ablation)", f"{source} minus the language") + _spread_keys(count)
-        charts += _chart(f"Gap to {source}, in points", keys, [empty, *rows], axis, "gaps")
+        charts += _chart(f"Gap to {source}, in points", keys, [empty, *rows], axis, "gaps", "")
     return charts
+
+
+def _without_spread(value: float) -> Estimate:
+    return Estimate(value, value, value, ())
 
 
 def _key(color: str, text: str) -> str:
@@ -154,20 +186,19 @@ def _spread_keys(count: int) -> str:
     return '<span class="seed">a seed</span><span class="reach">95 % interval</span>' if count > 1 else ""
 
 
-def _chart(title: str, keys: str, rows: Sequence[str], axis: Axis, kind: str = "") -> str:
+def _chart(title: str, keys: str, rows: Sequence[str], axis: Axis, kind: str = "", unit: str = PER_CENT) -> str:
     dense = " dense" if len(rows) > DENSE else ""
     return (
         f'<figure class="card chart {kind}{dense}"><figcaption><h3>{escape(title)}</h3><div class="legend">{keys}</div>'
-        f'</figcaption><div class="bars">{"".join(rows)}{write_axis(*axis)}</div></figure>'
+        f'</figcaption><div class="bars">{"".join(rows)}{write_axis(*axis, unit)}</div></figure>'
     )
 
 
-def _row(label: str, found: Estimate, axis: Axis, kind: str = "", code: str = "") -> str:
+def _row(label: str, found: Estimate, axis: Axis, kind: str = "", code: str = "", guessed: float | None = None) -> str:
     left, right = sorted((axis.place(0.0), axis.place(found.value)))
     minus = " left" if found.value < 0 else ""
     line = f'<div class="zero" style="left:{axis.place(0.0):.2f}%"></div>' if axis.start < 0 else ""
-    low, high = axis.place(found.low), axis.place(found.high)
-    whisker = f'<div class="whisker" style="left:{low:.2f}%;width:{high - low:.2f}%"></div>' if len(found.seeds) > 1 else ""
+    guess = "" if guessed is None else f'<div class="guess" style="left:{axis.place(guessed):.2f}%"></div>'
     dots = "".join(
         f'<i class="dot" style="left:{axis.place(seed):.2f}%" title="{100 * seed:.1f}"></i>'
         for seed in (found.seeds if len(found.seeds) > 1 else ())
@@ -175,12 +206,25 @@ def _row(label: str, found: Estimate, axis: Axis, kind: str = "", code: str = ""
     return (
         f'<div class="bar {kind}"><span title="{escape(code)}">{escape(label)}</span>'
         f'<div class="track" style="--step:{100 * axis.step / (axis.end - axis.start):.4f}%">'
-        f'<div class="fill{minus}" style="left:{left:.2f}%;width:{right - left:.2f}%"></div>{line}{whisker}{dots}</div>'
+        f'<div class="fill{minus}" style="left:{left:.2f}%;width:{right - left:.2f}%"></div>{line}{guess}'
+        f"{_whisker(found, axis)}{dots}</div>"
         f"<b>{100 * found.value:.1f}</b></div>"
     )
 
 
+def _whisker(found: Estimate, axis: Axis) -> str:
+    if len(found.seeds) < 2:
+        return ""
+    low, high = axis.place(found.low), axis.place(found.high)
+    sides = dict(zip(("left", "right"), find_ends(found, axis), strict=True))
+    open_sides = "".join(f" open-{side}" for side, end in sides.items() if end != "cap")
+    arrows = "".join(f'<i class="arrow {side}"></i>' for side, end in sides.items() if end == "arrow")
+    return f'<div class="whisker{open_sides}" style="left:{low:.2f}%;width:{high - low:.2f}%">{arrows}</div>'
+
+
 def _selections_note(transfers: Sequence[Transfer], source: str) -> str:
+    if transfers[0].selection == ONLY:
+        return "Each run kept one checkpoint, so there was nothing to choose from, and nothing to average."
     text = (
         f"Fine-tuning keeps several checkpoints, and what is best in {source} need not be best elsewhere. Averaging the "
         "weights of all of them asks for no choice at all."
@@ -196,11 +240,16 @@ def _selections_note(transfers: Sequence[Transfer], source: str) -> str:
 def _selections(transfers: Sequence[Transfer], figure: str, count: int) -> str:
     source = language_name(transfers[0].source)
     found = {one.selection: one.mean(one.others or one.languages) for one in transfers}
-    axis = make_axis(list(found.values()))
+    first = transfers[0]
+    shares = [share for one in first.others or first.languages if (share := first.background.majority.get(one)) is not None]
+    guessed = sum(shares) / len(shares) if shares else None
+    axis = make_axis([*found.values(), *map(_without_spread, shares and [guessed])])
     rows = [
-        _row(describe_selection(name, source), mean, axis, "oracle" if name == "oracle" else "") for name, mean in found.items()
+        _row(describe_selection(name, source), mean, axis, "oracle" if name == "oracle" else "", "", guessed)
+        for name, mean in found.items()
     ]
     keys = _key(OTHER, "zero-shot") + (_key("var(--ablation)", "oracle") if "oracle" in found else "") + _spread_keys(count)
+    keys += '<span class="dash">most frequent label</span>' if shares else ""
     of = "the other languages" if transfers[0].others else source
     chart = _chart(f"{figure.capitalize()}, mean over {of}", keys, rows, axis, "wide")
     head = ["checkpoint", *(f"mean over {of}" for _ in transfers[0].others[:1]), "mean over all", source]
@@ -215,7 +264,8 @@ def _selection_row(transfer: Transfer, source: str) -> str:
     found = [transfer.mean(others)] if others else []
     found += [transfer.mean(transfer.languages), transfer.languages[transfer.source]]
     found += [transfer.gap(others)] if others else []
-    cells = "".join(write_cell(Record("", "", "", "share", *one[:3], 1)) for one in found)
+    several = len(transfer.languages[transfer.source].seeds) > 1
+    cells = "".join(write_cell(Record("", "", "", "share", *one[:3], 1), several) for one in found)
     names = "" if transfer.selection == "average" else "; ".join(_names(chosen) for chosen in transfer.chosen)
     label = escape(describe_selection(transfer.selection, source))
     return f'<tr><th scope="row">{label}</th>{cells}<td class="names">{escape(names)}</td></tr>'
@@ -258,18 +308,28 @@ def _tables(transfers: Sequence[Transfer], records: Sequence[Record], figure: st
             for language in languages:
                 found = [table.get((language, kind + metric)) for table in by_table.values()]
                 if any(found):
-                    rows += _table_row(language, kind, found, first)
+                    own = next(iter(by_table.values()))
+                    aside = [
+                        own.get((language, kind + one))
+                        for one in (WORDS, MAJORITY)
+                        if not tables and getattr(first.background, one)
+                    ]
+                    rows += _table_row(language, kind, aside, found, first)
         if rows:
-            head = _heads(["language", "examples", *names])
+            shown = [found for found in (WORDS, MAJORITY) if not tables and getattr(first.background, found)]
+            head = _heads(["language", first.background.unit, *shown, *names])
             table = f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"
             opened = " open" if not tables else ""
             tables.append(f'<details{opened}><summary>{escape(title)}</summary><div class="scroll">{table}</div></details>')
     return tables
 
 
-def _table_row(language: str, kind: str, found: Sequence[Record | None], first: Transfer) -> str:
+def _table_row(
+    language: str, kind: str, aside: Sequence[Record | None], found: Sequence[Record | None], first: Transfer
+) -> str:
     label = name_mean(language) if kind else language_name(language)
     style = "summary" if kind else "trained" if language == first.source else ""
     n = next(record.n for record in found if record)
-    cells = "".join(map(write_cell, found))
+    several = len(first.languages[first.source].seeds) > 1
+    cells = "".join(write_cell(record) for record in aside) + "".join(write_cell(record, several) for record in found)
     return f'<tr class="{style}"><th scope="row">{escape(label)}</th><td>{n:,}</td>{cells}</tr>'

@@ -191,10 +191,10 @@ class Labelled(LightningDataModule):
         looked_at = records[:: -(-len(records) // LOOKED_AT)]
         cut = self.layout.count_cut(looked_at, self.tokenizer, self.max_tokens)
         if cut:
-            of = "" if len(looked_at) == len(records) else f" of {len(looked_at)} that were looked at"
+            of = "" if len(looked_at) == len(records) else " that were looked at"
             log.warning(
-                f"{name}: {cut.total()} examples{of} are longer than {self.layout.bound} allows, and lose their last pieces "
-                f"({_by_language(cut)})"
+                f"{name}: {cut.total()} of {len(looked_at)} examples{of} are longer than {self.layout.bound} allows, and lose "
+                f"their last pieces ({_by_language(cut)})"
             )
 
     def _reader(self, name: str, records: list[Any]) -> LabelledReader:

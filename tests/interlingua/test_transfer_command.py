@@ -3,6 +3,7 @@
 import csv
 import json
 import os
+import shutil
 from types import SimpleNamespace
 
 import pytest
@@ -13,8 +14,8 @@ from small_transfer import LANGUAGES, transfer
 from interlingua.checkpoints import load_model
 from interlingua.configuration import ConfigurationError
 from interlingua.run_checkpoints import sort_by_step
-from interlingua.run_plans import check_seeds, find_figure
-from interlingua.tasks.results import read_results
+from interlingua.run_plans import check_seeds
+from interlingua.tasks.results import Record, read_results, write_results
 
 SHOWN = "intents from en, checkpoint chosen on en dev"
 ORACLE = "intents from en, each language's checkpoint chosen on its own dev (oracle, not zero-shot)"
@@ -34,6 +35,7 @@ def test_from_runs_to_figures_over_seeds(runs, tmp_path, capsys):
     status, out, err = transfer(capsys, runs / "a", runs / "b", "--output", tmp_path)
     assert status == 0, err
     assert "a: scoring 3 checkpoints and the average of their weights" in out
+    assert "Reported is accuracy." in out
     assert SHOWN in out
     found = {record.key: record for record in read_results(tmp_path / "results.json")}
     kept = [read_scores(runs / name) for name in "ab"]
@@ -50,8 +52,14 @@ def test_from_runs_to_figures_over_seeds(runs, tmp_path, capsys):
         assert record.low == pytest.approx(max(0.0, record.value - reach), abs=1e-4)
         assert record.high == pytest.approx(min(1.0, record.value + reach), abs=1e-4)
     assert ("transfer", ORACLE, "all", "mean accuracy") in found
-    assert (tmp_path / "transfer_accuracy.png").read_bytes().startswith(b"\x89PNG")
+    assert (tmp_path / "transfer.png").read_bytes().startswith(b"\x89PNG")
     page = (tmp_path / "page.html").read_text(encoding="utf-8")
+    with open(runs / "intents.jsonl") as lines:
+        rows = [json.loads(line) for line in lines]
+    for language in LANGUAGES:
+        labels = [row["intent"] for row in rows if row["lang"] == language and row["split"] == "test"]
+        most = max(map(labels.count, labels))
+        assert found["zero_shot_transfer", SHOWN, language, "majority"].value == pytest.approx(most / len(labels))
     assert page.count("<polyline") == 2 + 2 * 2  # a loss a seed; accuracy in English and in the others
 
 
@@ -67,6 +75,51 @@ def test_scores_are_those_that_training_logged(runs, tmp_path, capsys):
             right, of, n = entry["scores"]["validation"][language]["intent/accuracy"]
             assert right / of == pytest.approx(float(row[f"validation/intents/{language}/accuracy"]), abs=1e-5)
             assert n == of
+
+
+def test_what_runs_read_is_told_once(runs, tmp_path, capsys, caplog):
+    for name in "ab":
+        (runs / name / "transfer.json").unlink(missing_ok=True)
+    with caplog.at_level("INFO"):
+        assert transfer(capsys, runs / "a", runs / "b", "--output", tmp_path)[0] == 0
+    said = [message for message in caplog.messages if message.startswith(("validation: ", "test: "))]
+    assert [message.partition(":")[0] for message in said] == ["validation", "validation", "test", "test"]  # and what is cut
+    assert len(set(said)) == 4
+
+
+def test_a_folder_shows_one_report(runs, tmp_path, capsys):
+    """What stood there of another report goes, and figures of other evaluations stay."""
+    other = Record("text_to_image_retrieval", "pictures", "en", "recall@1", 0.5, 0.4, 0.6, 10)
+    before = Record("zero_shot_transfer", "pos from en, last checkpoint", "en", "mean span_f1", 0.5, 0.4, 0.6, 10)
+    write_results([other, before], tmp_path)
+    (tmp_path / "transfer_span_f1.png").write_text("")
+    (tmp_path / "mine.png").write_text("")
+    status, out, err = transfer(capsys, runs / "a", "--output", tmp_path)
+    assert status == 0, err
+    found = read_results(tmp_path / "results.json")
+    assert other in found
+    assert {record.data.partition(" ")[0] for record in found} == {"pictures", "intents"}
+    assert sorted(file.name for file in tmp_path.glob("*.png")) == ["mine.png", "transfer.png"]
+    assert "another report stood there (pos from en, last checkpoint); it is replaced" in out
+
+
+def test_one_checkpoint_a_run_needs_no_dev_and_is_reported_once(runs, tmp_path, capsys):
+    for name in "ab":
+        (tmp_path / name / "checkpoints").mkdir(parents=True)
+        shutil.copy(runs / name / "checkpoints" / "last.ckpt", tmp_path / name / "checkpoints")
+    (tmp_path / "data.yaml").write_text("data: {init_args: {validation: null, held_out: 0}}")
+    arguments = [tmp_path / "a", tmp_path / "b", "--output", tmp_path / "out", "--data", tmp_path / "data.yaml"]
+    status, out, err = transfer(capsys, *arguments)
+    assert status == 0, err
+    assert "a: scoring its only checkpoint" in out
+    assert "One checkpoint: nothing to choose." in out
+    assert "oracle" not in out.lower()
+    assert {record.data for record in read_results(tmp_path / "out" / "results.json")} == {
+        "intents from en, the only checkpoint"
+    }
+    kept = [json.loads((tmp_path / name / "transfer.json").read_text()) for name in "ab"]
+    assert all(one["checkpoints"][0]["scores"] == one["average"]["scores"] for one in kept)
+    assert "taken from" in transfer(capsys, *arguments)[1]
 
 
 def test_the_average_is_of_weights_not_of_figures(runs, tmp_path, capsys):
@@ -173,11 +226,3 @@ def test_the_name_that_tells_the_step_is_taken(tmp_path):
     assert [(file.stem, step) for file, step in found.items()] == [("step=20", 20), ("step=100", 100)]
     torch.save({"global_step": 120}, tmp_path / "last.ckpt")
     assert [file.stem for file in sort_by_step(tmp_path.glob("*.ckpt"))] == ["step=20", "step=100", "last"]
-
-
-def test_figures_are_found_by_their_own_name_or_with_their_objective():
-    scored = ["ner/accuracy", "ner/span_f1", "pos/accuracy"]
-    assert find_figure(scored, "span_f1") == "ner/span_f1"
-    assert find_figure(scored, "pos/accuracy") == "pos/accuracy"
-    with pytest.raises(ConfigurationError, match="several objectives have it: ner/accuracy, pos/accuracy"):
-        find_figure(scored, "accuracy")

@@ -6,9 +6,11 @@ import math
 import pytest
 import torch
 
-from interlingua.tasks.results import Record, write_results
+from interlingua.tasks.results import Record, write_results, write_summaries, write_table
 from interlingua.tasks.transfer import (
+    ONLY,
     SELECTIONS,
+    Background,
     Run,
     Score,
     Scored,
@@ -93,7 +95,7 @@ def test_last_and_average_need_no_dev():
 
 
 def test_no_oracle_where_a_language_has_no_dev():
-    some = [scored("step=1", {"en": 0.5}, {"en": 0.5, "sw": 0.2})]
+    some = [scored(f"step={step}", {"en": 0.5}, {"en": 0.5, "sw": 0.2}) for step in (1, 2)]
     one = Run("run", some, some[0]._replace(name="average"))
     assert [found.selection for found in measure_all([one], "en")] == ["source dev", "average", "last"]
     assert [found.selection for found in measure_all([run()], "en")] == list(SELECTIONS)
@@ -192,8 +194,8 @@ def test_records_stand_in_one_table_a_selection(tmp_path):
         "Transfer: intents from en, each language's checkpoint chosen on its own dev (oracle, not zero-shot)",
     ]
     assert "*oracle*: needs labels in each language" in tables[0]
-    assert "| Zero shot transfer: intents from en, last checkpoint | 30.0 | 70.0 |" in tables[0]
-    assert "| *mean over all but en* | 100 | 40.0 | 20.0 |" in tables[1]
+    assert "| Zero shot transfer: intents from en, last checkpoint | 30.0 (30.0–30.0) | 70.0 (70.0–70.0) |" in tables[0]
+    assert "| *mean over all but en* | 100 | 40.0 (40.0–40.0) | 20.0 (20.0–20.0) |" in tables[1]
     assert "sample size: 2" in tables[1]
 
 
@@ -213,3 +215,45 @@ def test_nothing_but_the_source():
         ("en", "sample size"),
         ("all", "mean accuracy"),
     ]
+
+
+def test_where_there_is_one_checkpoint_nothing_is_chosen_and_it_is_reported_once():
+    """Not four times the same; and no dev is needed."""
+    bare = [scored("last", {}, {"en": share, "de": share / 2}) for share in (0.6, 0.8)]
+    found = measure_all([Run(str(one), [one], one._replace(name="average")) for one in bare], "en")
+    assert [(one.selection, one.languages["de"].value) for one in found] == [(ONLY, pytest.approx(0.35))]
+    assert found[0].chosen[0] == {"en": "last", "de": "last"}
+    assert make_records(found[0], "qa", "squad_f1")[0].data == "qa from en, the only checkpoint"
+
+
+def test_seeds_that_agree_have_an_interval_of_no_width_and_one_seed_has_none():
+    agreeing = measure(
+        [plain(en=0.7, de=0.4), plain(en=0.7, de=0.4)], "last", "en", Background(majority={"en": 0.3, "de": 0.3})
+    )
+    table = write_table(make_records(agreeing, "d", "accuracy"))
+    assert "| de | 100 | 40.0 (40.0–40.0) | 30.0 | 30.0 (30.0–30.0) |" in table
+    [summary] = write_summaries([make_records(agreeing, "d", "accuracy")])
+    assert "| 40.0 (40.0–40.0) | 70.0 (70.0–70.0) |" in summary
+    alone = write_table(make_records(measure([plain(en=0.7, de=0.4)], "last", "en"), "d", "accuracy"))
+    assert "| de | 100 | 40.0 | 30.0 |" in alone
+
+
+def test_an_interval_knows_where_it_would_go_on():
+    found = estimate([0.1, 0.9])
+    reach = 12.7062 * 0.4 * math.sqrt(2) / math.sqrt(2)
+    assert found.ends == pytest.approx((0.5 - reach, 0.5 + reach), rel=1e-4)
+    assert estimate([0.7]).ends == (0.7, 0.7)
+
+
+def test_what_figures_are_seen_against_stands_beside_them():
+    """In each language, and as means; of languages that were left out nothing is told."""
+    background = Background("sentences", {"en": 900, "de": 800, "xx": 5}, {"en": 0.2, "de": 0.4, "xx": 0.9})
+    records = make_records(measure([plain(en=0.7, de=0.5)], "last", "en", background), "pos", "accuracy")
+    found = {(one.language, one.metric): (one.value, one.n) for one in records}
+    assert found["de", "majority"] == (0.4, 100)
+    assert found["en", "words"] == (900, 100)
+    assert found["all", "mean majority"] == (pytest.approx(0.3), 200)
+    assert found["all but en", "mean majority"] == (0.4, 100)
+    assert not any(language == "xx" for language, _ in found)
+    assert records[-1].metric == "mean accuracy"  # what the summary shows
+    assert "| de | 100 | 50.0 | 40.0 | 800 | 20.0 |" in write_table(records)

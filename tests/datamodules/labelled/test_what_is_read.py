@@ -64,17 +64,17 @@ def test_a_recipes_languages_that_one_has_not_are_refused_with_the_way_out(data,
 def test_texts_that_lose_pieces_are_counted_by_language(data, tmp_path, caplog):
     lines = examples(3) + [{"lang": code, "text": "a dog on a hill " * 9, "label": "open"} for code in ("en", "en", "de")]
     said = told(build(data, train={"en": write(tmp_path / "long.jsonl", lines)}, max_tokens=32), caplog)
-    assert "training: 2 examples are longer than data.max_tokens allows, and lose their last pieces (en 2)" in said
+    assert "training: 2 of 5 examples are longer than data.max_tokens allows, and lose their last pieces (en 2)" in said
     assert not any("longer" in line for line in told(build(data, test=str(tmp_path / "long.jsonl")), caplog, "fit"))
     said = told(build(data, test=str(tmp_path / "long.jsonl")), caplog, "test")
-    assert "test: 3 examples are longer than data.max_tokens allows, and lose their last pieces (de 1, en 2)" in said
+    assert "test: 3 of 6 examples are longer than data.max_tokens allows, and lose their last pieces (de 1, en 2)" in said
 
 
 def test_of_many_examples_some_are_looked_at(data, tmp_path, caplog, monkeypatch):
     monkeypatch.setattr("interlingua.datamodules.labelled.data.LOOKED_AT", 4)
     lines = [{"lang": "en", "text": "a dog on a hill " * 9, "label": "open"}] * 10
     said = told(build(data, train=write(tmp_path / "long.jsonl", lines)), caplog)
-    assert any(line.startswith("training: 4 examples of 4 that were looked at are longer") for line in said)
+    assert any(line.startswith("training: 4 of 4 examples that were looked at are longer") for line in said)
 
 
 @pytest.mark.parametrize("pair", PAIR_FORMS)
