@@ -58,18 +58,21 @@ class LogEnds(Callback):
 
 
 class WatchObjectives(Callback):
-    """Says once of each objective that it had nothing to score in a step that read its source, which may lack what it needs."""
+    """Says once of each objective that it had nothing to score in all steps of an interval that read its source, which may
+    lack what it needs."""
 
     def __init__(self):
         self.told: set[str] = set()
+        self.sources: set[str] = set()
 
     def on_train_batch_end(self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, index: int) -> None:
-        """Look at what has just been logged."""
+        """Note what is read, and look at what has just been logged."""
+        self.sources |= {one.source for one in getattr(batch, "batches", ())}
         every: int = trainer.log_every_n_steps  # type: ignore[attr-defined]  # set by its logger connector
         if trainer.global_step % every and not trainer.should_stop:
             return
-        sources = {one.source for one in getattr(batch, "batches", ())}
-        read = {name for one in getattr(pl_module, "plan", ()) if one.source in sources for name in one.names}
+        read = {name for one in getattr(pl_module, "plan", ()) if one.source in self.sources for name in one.names}
+        self.sources = set()
         for name, objective in getattr(pl_module, "objectives", {}).items():
             if name not in read:
                 continue
@@ -77,6 +80,7 @@ class WatchObjectives(Callback):
             if silent and getattr(objective, "weight", 1.0) != 0 and name not in self.told:
                 self.told.add(name)
                 rank_zero_warn(
-                    f"objective {name!r} had nothing to score in step {trainer.global_step}: it does not train. Does the "
-                    "source of its pass read what it needs (text, translation, image), and is its rate above 0?"
+                    f"objective {name!r} had nothing to score in any step up to step {trainer.global_step} that read its "
+                    "source: it does not train. Does the source of its pass read what it needs (text, translation, image), and "
+                    "is its rate above 0?"
                 )

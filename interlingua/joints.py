@@ -16,6 +16,12 @@ def check_joints(command: str, model: Any, datamodule: Any) -> None:
     Raises:
         ConfigurationError: Names both sides.
     """
+    if command == "validate" and not getattr(datamodule, "validation", True):
+        raise ConfigurationError(
+            "data.validation: nothing sets it, so that `interlingua validate` has nothing to read; name a held-out source for "
+            f"what the passes read ({', '.join(sorted({one.source for one in getattr(model, 'plan', ())})) or 'nothing'}), as "
+            "data.sources does for training"
+        )
     if command in ("fit", "validate") and hasattr(model, "plan") and hasattr(datamodule, "validation"):
         _check_sources(command, {one.source for one in model.plan}, datamodule)
         _check_rows(model, datamodule)

@@ -20,6 +20,7 @@ from ..modalities.tokenizer import Tokenizer
 from ..models.encoder import Encoder, Vectors
 from ..models.table_gradients import drop_gradients
 from .agreement import check_agreement, check_classes, check_counted
+from .interval import Interval
 from .objectives.objective import Loss, Objective
 from .objectives.token_prediction import share_token_heads
 from .optimization import Optimization, clip_gradients
@@ -81,6 +82,7 @@ class Pretraining(lightning.LightningModule):
             start.fill_heads(encoder, objectives)
         self.tokenizer = None if tokenizer is None else Tokenizer(tokenizer)
         self.faults = 0
+        self.interval = Interval(self.objectives)
         self.sums = Sums()
 
     def setup(self, stage: str) -> None:
@@ -130,12 +132,15 @@ class Pretraining(lightning.LightningModule):
             self.optimization.freeze(self)
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        """Keep the number of samples that all ranks could not read: a collective, as saving is."""
+        """Keep the number of samples that all ranks could not read, and the losses since the last report: a collective, as
+        saving is."""
+        checkpoint["interval"] = self.interval.state(self.device)
         checkpoint["faults"] = int(sum_over_ranks(torch.tensor(self.faults, device=self.device)))
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         """The first rank counts on from what all have counted."""
         self.faults = checkpoint.get("faults", 0) if world()[0] == 0 else 0
+        self.interval.load(checkpoint.get("interval", {}))
 
     def configure_optimizers(self):
         return self.optimization.configure(self, self.trainer.max_steps)
@@ -154,8 +159,12 @@ class Pretraining(lightning.LightningModule):
         for objective in self.objectives.values():
             objective.after_step(self.encoder)
         self.faults += len(step.faults)
-        if self.global_step % self.trainer.log_every_n_steps == 0 or self.trainer.should_stop:  # the last step
-            self._report(losses, counts, {"gradient_norm": norm, "learning_rate": rate})
+        self.interval.add(losses, counts)
+        whole = self.global_step % self.trainer.log_every_n_steps == 0
+        if whole or self.trainer.should_stop:  # the last step
+            self._report({"gradient_norm": norm, "learning_rate": rate})
+        if whole:  # a run that goes on from its last step goes on with an interval that was cut short
+            self.interval.clear()
 
     def backward_step(self, step: Step) -> tuple[dict[str, Loss], Tensor]:
         """All forward and backward passes of one optimiser step on this rank; gradients are left in `.grad`, not yet summed.
@@ -193,17 +202,15 @@ class Pretraining(lightning.LightningModule):
                 f"no pass reads the sources {sorted(unknown)}; `passes` knows {sorted({p.source for p in self.plan})}"
             )
 
-    def _report(self, losses: Mapping[str, Loss], counts: Tensor, pace: Mapping[str, Tensor | float]) -> None:
-        """Log the global mean of each objective in this step: the same numbers however the step was split."""
-        zero = torch.zeros((), device=self.device)
-        totals = [losses[name].total.float() if name in losses else zero for name in self.objectives]
-        *sums, faults = sum_over_ranks(torch.stack([*totals, zero + self.faults])).tolist()
-        values = {}
-        for name, total, count in zip(self.objectives, sums, counts.tolist(), strict=True):
-            if count:
-                values[name] = total / count
-            else:  # Lightning would log its last loss again
-                self.trainer._results.pop(f"training_step.train/{name}", None)
+    def _report(self, pace: Mapping[str, Tensor | float]) -> None:
+        """Log the mean of each objective over all its items since the last report: the same numbers however steps were split.
+
+        `train/loss` is the weighted sum of these. What is no loss is of this step alone, and `faults` of all steps.
+        """
+        values = self.interval.means(self.device)
+        for name in self.objectives.keys() - values.keys():  # Lightning would log its last loss again
+            self.trainer._results.pop(f"training_step.train/{name}", None)
+        faults = sum_over_ranks(torch.tensor(float(self.faults), device=self.device))
         loss = sum(self.objectives[name].weight * value for name, value in values.items())
         self.log_dict({f"train/{name}": value for name, value in values.items()}, prog_bar=True)
         self.log_dict({"train/loss": loss, "train/faults": faults, **{f"train/{name}": value for name, value in pace.items()}})

@@ -91,7 +91,7 @@ def test_divergence_is_an_error_and_not_silent(run):
 
 
 def test_an_objective_without_anything_to_score_is_told(run):
-    with pytest.warns(UserWarning, match="'picture' had nothing to score in step 1"):
+    with pytest.warns(UserWarning, match="'picture' had nothing to score in any step up to step 1 that"):
         assert run("--data.sources.pictures.image", "null")[0] == 0
 
 
@@ -143,3 +143,8 @@ def test_checkpoints_that_cannot_be_resumed(run):
     status, error = run("--ckpt_path", str(last))
     assert status == 0
     assert "has trained 2 steps, and trainer.max_steps is 2: nothing is left to train" in error
+
+
+def test_validation_without_data_names_the_option(run):
+    told = ["data.validation: nothing sets it", "`interlingua validate`", "(pictures)"]
+    refused(run(command="validate"), *told)

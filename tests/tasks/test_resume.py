@@ -23,7 +23,8 @@ from interlingua.tasks.objectives.masked_language import MaskedLanguage
 from interlingua.tasks.optimization import Optimization
 from interlingua.tasks.pretraining import Pretraining
 
-STEPS = 12
+STEPS, EVERY = 12, 5
+"""Of a run, and between two reports."""
 pytestmark = pytest.mark.filterwarnings("ignore:Checkpoint directory .* exists and is not empty")
 
 
@@ -64,27 +65,40 @@ class Trace(lightning.Callback):
 
     def __init__(self):
         self.rows = {}
+        self.losses = {}
 
     def on_train_batch_start(self, trainer, module, step, index):
         samples = [(batch.source, batch.sample.tolist(), batch.text.tokens.tolist()) for batch in step.batches]
         rates = [group["lr"] for group in trainer.optimizers[0].param_groups]
         self.rows[trainer.global_step] = (samples, rates)
 
+    def on_train_batch_end(self, trainer, module, *_):
+        if trainer.global_step % EVERY == 0:
+            self.losses[trainer.global_step] = {name: float(value) for name, value in trainer.callback_metrics.items()}
 
-def train(folder, until, workers=0, resume=None, run="whole"):
+
+def train(folder, until, workers=0, resume=None, run="whole", losses=None):
     """Train up to a step, keeping the state after each; returns the trace, the weights and the trainer."""
     module, data = build(folder, workers)
     trace = Trace()
     keeper = ModelCheckpoint(folder / "kept", filename=run + "-{step}", every_n_train_steps=1, save_top_k=-1)
-    trainer = training.trainer(until, callbacks=[trace, keeper], enable_checkpointing=True)
+    trainer = training.trainer(until, callbacks=[trace, keeper], enable_checkpointing=True, log_every_n_steps=EVERY)
     trainer.fit(module, data, ckpt_path=resume, weights_only=True)
+    if losses is not None:
+        losses.update(trace.losses)
     return trace.rows, module.state_dict(), trainer
 
 
 @pytest.fixture(scope="module")
-def whole(quickstart):
+def losses():
+    """What the uninterrupted run logs, by step."""
+    return {}
+
+
+@pytest.fixture(scope="module")
+def whole(quickstart, losses):
     """The uninterrupted run."""
-    return train(quickstart, STEPS)
+    return train(quickstart, STEPS, losses=losses)
 
 
 @pytest.mark.parametrize(("step", "workers"), [(1, 0), (4, 2), (11, 0)])
@@ -100,10 +114,14 @@ def test_resumed_is_uninterrupted_at_any_step_with_any_number_of_workers(quickst
         assert torch.equal(value, weights_again[name]), name
 
 
-def test_a_resume_of_a_resume(quickstart, whole):
+def test_a_resume_of_a_resume(quickstart, whole, losses):
+    """The losses of steps 6 to 10 are reported in step 10, those of 6 to 9 too, which another process saw."""
     rows, weights, _ = whole
     train(quickstart, 9, 1, quickstart / "kept/whole-step=5.ckpt", "second")
-    again, weights_again, _ = train(quickstart, STEPS, 0, quickstart / "kept/second-step=9.ckpt", "third")
+    found = {}
+    again, weights_again, _ = train(quickstart, STEPS, 0, quickstart / "kept/second-step=9.ckpt", "third", found)
+    assert found == {10: losses[10]}
+    assert len(losses[5].keys() & {"train/picture", "train/translation", "train/mlm"}) == 3
     assert again == {number: row for number, row in rows.items() if number >= 9}
     assert all(torch.equal(value, weights_again[name]) for name, value in weights.items())
 
