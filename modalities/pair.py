@@ -14,21 +14,28 @@ from .vocabulary import Vocabulary
 
 @dataclass(frozen=True)
 class PairForm:
-    """How two texts stand in one row: start token, first text, end tokens, second text, end token.
+    """How two texts stand in one row: start token, first text, end tokens, perhaps a start token, second text, end token.
 
     Args:
         ends: End tokens between the texts: 1, which is of the first half, or 2, the other of which is the first token of the
             second half. XLM's `</s> a </s> </s> b </s>` has 2, as its start token is its end token.
         positions: `continue` through the row, or `restart` from 0 with the first token of the second half.
+        again: Whether the second half begins with a start token of its own.
     """
 
     ends: Literal[1, 2]
     positions: Literal["continue", "restart"]
+    again: bool = False
+
+    @property
+    def between(self) -> int:
+        """Control tokens between the texts."""
+        return self.ends + self.again
 
     @property
     def controls(self) -> int:
         """Tokens of a pair that are no pieces."""
-        return 2 + self.ends
+        return 2 + self.between
 
 
 PAIR_FORMS: dict[str, PairForm] = {
@@ -38,6 +45,7 @@ PAIR_FORMS: dict[str, PairForm] = {
     "xlm": PairForm(2, "restart"),  # TLM: arXiv:1901.07291, section 3.3
     "xlm-classification": PairForm(1, "continue"),  # XNLI in the released code: positions are not reset
     "ernie-m": PairForm(2, "continue"),  # released code of arXiv:2012.15674
+    "uc2": PairForm(1, "restart", again=True),  # VTLM of the released code of arXiv:2104.00332
 }
 
 
@@ -82,14 +90,14 @@ def join_texts(
     whole, rest = first.present.sum(1), second.present.sum(1)
     both = (pieces > 0) & (more > 0)
     lead, tail = _cut(pieces, more, form, max_tokens, max_half)
-    length = torch.where(lead > 0, lead + 2, 0) + torch.where(both, tail + form.ends, 0)
+    length = torch.where(lead > 0, lead + 2, 0) + torch.where(both, tail + form.between, 0)
 
     slot = torch.arange(max(1, int(length.max())) if len(length) else 1, device=length.device)[None]  # [1, L]
     present = slot < length[:, None]
     slot = torch.minimum(slot, (length[:, None] - 1).clamp_min(0))  # what stands in the padding is of the last token
     lead, tail, both = lead[:, None], tail[:, None], both[:, None]
     half = both & (slot >= lead + 2)
-    ordinal = torch.where(half, slot - lead - form.ends, slot)  # place in its text, from 0
+    ordinal = torch.where(half, slot - lead - form.between, slot)  # place in its text, from 0
     last = torch.where(half, ordinal > tail, ordinal > lead)
     piece = present & ~last & (ordinal > 0)
 
@@ -101,7 +109,8 @@ def join_texts(
     def field(name: str) -> Int[Tensor, "B L"]:
         return torch.cat([getattr(first, name), getattr(second, name)], 1).gather(1, column)
 
-    control = torch.where(slot == 0, vocabulary.start, vocabulary.end)
+    starts = (slot == 0) | (both & (slot == lead + 2) & form.again)
+    control = torch.where(starts, vocabulary.start, vocabulary.end)
     word = field("word").masked_fill(~piece, -1)
     words = word.masked_fill(half, -1).amax(1, keepdim=True) + 1
     return Text(

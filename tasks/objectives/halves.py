@@ -120,10 +120,14 @@ def order_texts(orders: Orders, batch: Batch, first: Text, second: Text, key: in
         first, second: The texts, in the order given.
         key: Random key of the objective.
     """
+    return (first, second) if orders == "given" else swap_texts(first, second, turned(orders, batch, key))
+
+
+def turned(orders: Orders, batch: Batch, key: int) -> Bool[Tensor, "B"]:
+    """Rows of a batch that `order_texts` gives the other way round."""
     if orders == "given":
-        return first, second
-    draw = uniform(key, salt(batch.source), batch.epoch, batch.sample, ORDER)
-    return swap_texts(first, second, draw < 0.5)
+        return torch.zeros_like(batch.item, dtype=torch.bool)
+    return uniform(key, salt(batch.source), batch.epoch, batch.sample, ORDER) < 0.5
 
 
 def _warn_misfit(encoder: Encoder, pair: str, form: PairForm, who: str) -> None:
@@ -131,7 +135,7 @@ def _warn_misfit(encoder: Encoder, pair: str, form: PairForm, who: str) -> None:
     if encoder.languages and pair not in FORMS_OF_LANGUAGE_TOWERS:
         forms = " or ".join(FORMS_OF_LANGUAGE_TOWERS)
         log.warning("%s: pair is %s, but the encoder has language vectors; such towers (XLM) have pair %s", who, pair, forms)
-    if not encoder.languages and form.positions == "restart":
+    if not encoder.languages and form.positions == "restart" and not form.again:
         log.warning(
             "%s: pair is %s, whose positions restart in the second half, but the encoder has no language vectors to tell "
             "the halves apart; such towers have pair bert, xlm-roberta or infoxlm",

@@ -26,6 +26,7 @@ from interlingua.tasks.objectives.paraphrase import Paraphrase
 from interlingua.tasks.objectives.region_contrast import RegionContrast
 from interlingua.tasks.objectives.sentence_order import SentenceOrder
 from interlingua.tasks.objectives.translation_language import TranslationLanguage
+from interlingua.tasks.objectives.visual_translation_language import VisualTranslationLanguage
 from interlingua.tasks.objectives.word_contrast import WordContrast
 from interlingua.tasks.objectives.word_recovery import WordRecovery
 from interlingua.tasks.objectives.word_region_alignment import WordRegionAlignment
@@ -43,7 +44,14 @@ ANY = {
     "wra": WordRegionAlignment,
     "mpm": MaskedPatches,
 }
-ROWS = {"tlm": TranslationLanguage, "wctl": WordContrast, "nsp": NextSentence, "sop": SentenceOrder, "clpc": Paraphrase}
+ROWS = {
+    "tlm": TranslationLanguage,
+    "vtlm": VisualTranslationLanguage,
+    "wctl": WordContrast,
+    "nsp": NextSentence,
+    "sop": SentenceOrder,
+    "clpc": Paraphrase,
+}
 APART = {
     "sctl": InterpolatedContrast,
     "contrast": lambda: Contrast("text", "translation"),
