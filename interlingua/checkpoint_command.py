@@ -1,4 +1,4 @@
-"""`interlingua checkpoint`: take over text towers of others, and give ours to others."""
+"""`interlingua checkpoint`: take over encoders of others, and give ours to others."""
 
 import argparse
 import sys
@@ -11,6 +11,8 @@ from .datamodules.arguments import OneLineParser
 
 PROGRAM = "interlingua checkpoint"
 NAMES = ("bert", "xlm-roberta", "xlm-roberta-xl", "xlm")
+FUSED = ("visualbert", "lxmert", "uniter", "vilbert", "volta")
+"""Fused encoders (see `fused_checkpoint`); only the first two are exported."""
 IDS = ("pad", "unknown", "start", "end", "mask")
 
 
@@ -40,10 +42,16 @@ def _import(options: argparse.Namespace) -> int:
     from .models.pretrained import write_pretrained
 
     _check_output(options.output, options.force)
+    if options.family in FUSED:
+        from .fused_checkpoint import import_fused
+
+        return import_fused(options)
+    if options.config is not None:
+        raise ConfigurationError(f"--config is for {', '.join(FUSED)}; of {options.family} the config.json beside it is read")
     family, foreign = FAMILIES[options.family], read_foreign(options.source)
     converted = convert(foreign, family, options.heads, options.ids, options.languages)
     pretrained, translation = converted.pretrained, converted.translation
-    _account(translation.matched, len(foreign.weights), translation.missing, translation.unexpected)
+    account(translation.matched, len(foreign.weights), translation.missing, translation.unexpected)
     for part in translation.absent:
         print(f"not in the file: {part}")
     for note in converted.notes:
@@ -66,6 +74,10 @@ def _export(options: argparse.Namespace) -> int:
         raise ConfigurationError(f"--output {folder} is a file; expected a folder, new or there already")
     for name in ("config.json", "model.safetensors"):
         _check_output(folder / name, options.force)
+    if options.family in FUSED:
+        from .fused_checkpoint import export_fused
+
+        return export_fused(options)
     pretrained = read_tower(options.file, FAMILIES[options.family], options.objective, options.languages)
     exported = export(pretrained)
     write_folder(exported, folder)
@@ -79,10 +91,16 @@ def _export(options: argparse.Namespace) -> int:
 
 
 def _show(options: argparse.Namespace) -> int:
+    from .models.fused_pretrained import is_fused
     from .models.pretrained import read_pretrained
 
     pretrained = read_pretrained(options.file)
-    _describe(pretrained)
+    if is_fused(pretrained):
+        from .fused_checkpoint import describe
+
+        describe(pretrained)
+    else:
+        _describe(pretrained)
     for name, digest in pretrained.sources.items():
         print(f"made of: {name} sha256 {digest}")
     import yaml
@@ -92,19 +110,39 @@ def _show(options: argparse.Namespace) -> int:
 
 
 def _resize(options: argparse.Namespace) -> int:
-    from .models.pretrained import read_pretrained, resize_vocabulary, write_pretrained
+    from .models.pretrained import read_pretrained, write_pretrained
+    from .models.resizing import resize_layers, resize_segments, resize_vocabulary
 
     _check_output(options.output, options.force)
-    if options.keep is None and not options.add:
-        raise ConfigurationError("nothing to change; give --keep IDS.txt, --add N, or both")
+    if options.keep is None and not (options.add or options.layers or options.segments):
+        raise ConfigurationError("nothing to change; give --keep IDS.txt, --add N, --layers N, --segments N, or several")
     keep = None if options.keep is None else _read_ids(options.keep)
-    before = read_pretrained(options.file)
-    after = resize_vocabulary(before, keep, options.add)
-    write_pretrained(after, options.output)
-    sizes = [one.arguments["vocabulary"]["size"] for one in (before, after)]
-    print(f"vocabulary: {sizes[0]} entries, now {sizes[1]}, the last {options.add} new")
+    pretrained = read_pretrained(options.file)
+    if pretrained.family not in NAMES:
+        raise ConfigurationError(f"{options.file} holds a fused encoder ({pretrained.family}); only text towers are resized")
+    if keep is not None or options.add:
+        before = pretrained.arguments["vocabulary"]["size"]
+        pretrained = resize_vocabulary(pretrained, keep, options.add)
+        now = pretrained.arguments["vocabulary"]["size"]
+        print(f"vocabulary: {before} entries, now {now}, the last {options.add} new")
+    if options.layers:
+        there = pretrained.arguments["size"]["layers"]
+        kept, new = _choose_layers(options.layers, there)
+        pretrained = resize_layers(pretrained, kept, new)
+        print(f"layers: {there}, now {len(kept) + new}, the last {new} new, at random")
+    if options.segments:
+        pretrained = resize_segments(pretrained, options.segments)
+        print(f"segment vectors: now {options.segments}; those that are new are at random")
+    write_pretrained(pretrained, options.output)
     print(f"written: {options.output}")
     return 0
+
+
+def _choose_layers(wanted: list[int], there: int) -> tuple[list[int], int]:
+    """Which layers stay, and how many are new: of one number, so many; of several, these."""
+    if len(wanted) > 1:
+        return wanted, 0
+    return list(range(1, min(wanted[0], there) + 1)), max(0, wanted[0] - there)
 
 
 def _read_ids(file: str) -> list[int]:
@@ -120,7 +158,7 @@ def _read_ids(file: str) -> list[int]:
     return [int(line) for line in lines]
 
 
-def _account(matched: int, there: int, missing: list[str], unexpected: list[str]) -> None:
+def account(matched: int, there: int, missing: list[str], unexpected: list[str]) -> None:
     """Say what became of all names; the rest of `there` are buffers and copies."""
     rest = there - matched - len(unexpected)
     aside = f" ({rest} buffers or copies set aside)" if rest > 0 else ""
@@ -185,19 +223,22 @@ def _check_output(path: str | Path, force: bool) -> None:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = OneLineParser(prog=PROGRAM, description="Take over text towers of others, and give ours to others.")
+    parser = OneLineParser(prog=PROGRAM, description="Take over encoders of others, and give ours to others.")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     take = commands.add_parser("import", help="make a checkpoint of others ours")
     take.set_defaults(run=_import)
-    take.add_argument("source", metavar="DIR|FILE", help="a folder of Hugging Face's, or a file of weights (fairseq, XLM)")
-    take.add_argument("--as", dest="family", required=True, choices=NAMES, help="what it is")
+    take.add_argument(
+        "source", metavar="DIR|FILE", help="a folder of Hugging Face's, or a file of weights (fairseq, VOLTA, ...)"
+    )
+    take.add_argument("--as", dest="family", required=True, choices=(*NAMES, *FUSED), help="what it is")
+    take.add_argument("--config", metavar="FILE.json", help="what its code is given: of UNITER, ViLBERT, VOLTA")
     take.add_argument("--heads", type=_whole, metavar="N", help="attention heads, where the files do not say")
     take.add_argument("--ids", type=_ids, metavar="PAD,UNKNOWN,START,END,MASK", help="control ids, if not the published")
     take.add_argument("--output", required=True, metavar="FILE", help="for `initial` of a pretraining, or for export")
     give = commands.add_parser("export", help="write a folder that Hugging Face's own classes load")
     give.set_defaults(run=_export)
     give.add_argument("file", metavar="FILE", help="of import, or a .ckpt of `interlingua fit`")
-    give.add_argument("--as", dest="family", required=True, choices=NAMES, help="what it is to be")
+    give.add_argument("--as", dest="family", required=True, choices=(*NAMES, *FUSED[:2]), help="what it is to be")
     give.add_argument("--objective", metavar="NAME", help="of a .ckpt: whose token head to write, if they differ")
     give.add_argument("--output", required=True, metavar="DIR")
     for command in (take, give):
@@ -205,11 +246,13 @@ def _parser() -> argparse.ArgumentParser:
     show = commands.add_parser("show", help="print what a file of import holds, and the configuration of its encoder")
     show.set_defaults(run=_show)
     show.add_argument("file", metavar="FILE")
-    resize = commands.add_parser("resize", help="change the vocabulary, keeping the rows of what stays")
+    resize = commands.add_parser("resize", help="change vocabulary, layers or segment vectors, keeping what stays")
     resize.set_defaults(run=_resize)
     resize.add_argument("file", metavar="FILE", help="of import")
     resize.add_argument("--keep", metavar="IDS.txt", help="old ids that stay, one a line, in their new order (default: all)")
     resize.add_argument("--add", type=_whole, default=0, metavar="N", help="new entries behind them, at the mean of the kept")
+    resize.add_argument("--layers", type=_numbers, metavar="N|2,4,6", help="how many, new ones at random; or which, from 1")
+    resize.add_argument("--segments", type=_whole, metavar="N", help="how many segment vectors, new ones at random")
     resize.add_argument("--output", required=True, metavar="FILE")
     for command in (take, give, resize):
         command.add_argument("--force", action="store_true", help="write over what is there")
@@ -224,6 +267,10 @@ def _ids(numbers: str) -> dict[str, int]:
     if len(found) != len(IDS):
         raise argparse.ArgumentTypeError(f"expected {len(IDS)} numbers ({', '.join(IDS)}), found {len(found)}")
     return dict(zip(IDS, found, strict=True))
+
+
+def _numbers(numbers: str) -> list[int]:
+    return [_whole(number) for number in numbers.split(",")]
 
 
 def _whole(number: str) -> int:

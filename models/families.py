@@ -229,19 +229,21 @@ def make_arguments(
 
     Args:
         family: Whose preset.
-        sizes: Width, layers, heads, inner, max_tokens, languages and epsilon (else the usual), by the fields of `Traits`.
+        sizes: Width, layers, heads, inner, max_tokens, languages, epsilon and segments (else the usual), by the fields of
+            `Traits`.
         vocabulary: Size and control ids.
         dropout: `dropout` and `attention_dropout`.
     """
-    usual = signature(family.preset).parameters["epsilon"].default
-    epsilon = sizes.get("epsilon", usual)
+    told = signature(family.preset).parameters
+    given = {name: sizes[name] for name in ("epsilon", "segments") if name in sizes and name in told}
+    unusual = {name: value for name, value in given.items() if value != told[name].default}
     return {
         "vocabulary": asdict(vocabulary),
         **({"languages": sizes["languages"]} if family.preset is presets.xlm else {}),
         "size": asdict(Size(sizes["width"], sizes["layers"], sizes["heads"], sizes["inner"])),
         "max_tokens": sizes["max_tokens"],
         **dropout,
-        **({} if epsilon == usual else {"epsilon": epsilon}),
+        **unusual,
     }
 
 
@@ -264,7 +266,8 @@ def check_family(tower: TextTower, family: Family) -> None:
         ValueError: Names what differs, with both values.
     """
     traits = describe(tower)
-    expected = describe(sketch_tower(family, make_arguments(family, asdict(traits), traits.vocabulary, {})))
+    sizes = {name: value for name, value in asdict(traits).items() if name != "segments"}  # as many as the family has
+    expected = describe(sketch_tower(family, make_arguments(family, sizes, traits.vocabulary, {})))
     found = differences("it has", traits, f"{family.name} has", expected)
     if family.preset is presets.xlm and traits.inner != 4 * traits.width:
         found.append(f"inner: it has {traits.inner}, xlm has 4 x width, {4 * traits.width}")

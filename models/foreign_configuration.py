@@ -65,10 +65,11 @@ def read_arguments(
     sizes = count_sizes(weights)
     sizes["heads"] = _choose_heads(family, said, heads)
     _check_said(family, said, sizes)
-    vocabulary = _choose_ids(family, said, sizes["vocabulary"], found or {}, ids or {})
+    vocabulary = choose_ids(family, said, sizes["vocabulary"], found or {}, ids or {})
     if family.keys["epsilon"] in said:
         sizes["epsilon"] = said[family.keys["epsilon"]]
     sizes["max_tokens"] = sizes["rows"] - position_offset(family, vocabulary)
+    sizes.pop("segments")  # as many as the family has
     rates = {name: said[family.keys[name]] for name in ("dropout", "attention_dropout") if family.keys[name] in said}
     arguments = make_arguments(family, sizes, vocabulary, rates)
     _check_traits(family, said, describe(sketch_tower(family, arguments)))
@@ -140,9 +141,21 @@ def _check_traits(family: Family, said: Mapping[str, Any], traits: Traits) -> No
         raise ValueError(f"{key} is {said[key]}, but {family.name} has {traits.segments}: it is another model")
 
 
-def _choose_ids(
+def choose_ids(
     family: Family, said: Mapping[str, Any], size: int, found: Mapping[str, int], given: Mapping[str, int]
 ) -> Vocabulary:
+    """Control ids: given, else as a tokenizer's files have them, else as is said, else the published ones.
+
+    Args:
+        family: Whose ids.
+        said: What is said about the model.
+        size: Of the vocabulary.
+        found: Those in the tokenizer's files.
+        given: Those that are given.
+
+    Raises:
+        ValueError: Two that are not given differ, or they are none of the vocabulary.
+    """
     chosen = {name: number if number >= 0 else size + number for name, number in family.published.items()}
     told = _said_ids(family, said)
     for name in told.keys() & found.keys() - given.keys():

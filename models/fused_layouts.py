@@ -12,7 +12,7 @@ from .layouts import BERT, Layout
 from .plan import parse_plan
 
 _HEAD = {"head.dense.*": "transform.dense.*", "head.norm.*": "transform.LayerNorm.*", "head.bias": "bias"}
-_TIED = {
+TIED = {
     "cls.predictions.decoder.weight": "embeddings.word_embeddings.weight",
     "cls.predictions.decoder.bias": "cls.predictions.bias",
 }
@@ -34,12 +34,12 @@ LXMERT_PART = "(shared cross attention, own attention, own feed-forward)"
 def visualbert(encoder: Fused) -> Layout:
     """Hugging Face's VisualBERT."""
     names = {
-        **_text_names(encoder),
+        **text_names(encoder),
         **_stack("text.transformer", "encoder.layer", encoder.layout.layers["text"], _LAYER),
-        **_below("encoder.picture.", "embeddings.", JOINED),
+        **below("encoder.picture.", "embeddings.", JOINED),
         "encoder.pooler.text.*": "pooler.dense.*",
     }
-    return Layout(("visual_bert.", "bert."), {**names, **_heads("cls.seq_relationship.*")}, _TIED, old=BERT.old)
+    return Layout(("visual_bert.", "bert."), {**names, **head_names("cls.seq_relationship.*")}, TIED, old=BERT.old)
 
 
 def lxmert(encoder: Fused) -> Layout:
@@ -52,7 +52,7 @@ def lxmert(encoder: Fused) -> Layout:
     expected = f"{text - cross} text, {picture - cross} picture, {cross} x {LXMERT_PART}"
     if min(text, picture) <= cross or not cross or per_stream(encoder.plan) != per_stream(expected):
         raise ValueError(f"plan {encoder.plan!r} is none of LXMERT's; expected L text, R picture, X x {LXMERT_PART}")
-    names = _text_names(encoder)
+    names = text_names(encoder)
     names |= _stack("text.transformer", "encoder.layer", text - cross, _LAYER)
     names |= _stack("picture_layers", "encoder.r_layers", picture - cross, _LAYER)
     for number in range(cross):
@@ -66,15 +66,15 @@ def lxmert(encoder: Fused) -> Layout:
                 "feed_forward.outward.*": f"{short}_output.dense.*",
                 "feed_forward_norm.*": f"{short}_output.LayerNorm.*",
             }
-            names |= _below(f"encoder.{stack}.blocks.{before - cross + number}.", theirs, parts)
+            names |= below(f"encoder.{stack}.blocks.{before - cross + number}.", theirs, parts)
         parts = {
             "attention.inward.*": "visual_attention.att.{}.*",
             "attention.outward.*": "visual_attention.output.dense.*",
             "attention_norm.*": "visual_attention.output.LayerNorm.*",
         }
-        names |= _below(f"encoder.cross.{number}.both.", theirs, parts)
-    names |= _below("encoder.picture.", "encoder.visn_fc.", AVERAGED) | {"encoder.pooler.text.*": "pooler.dense.*"}
-    return Layout(("lxmert.", "bert."), {**names, **_heads("cls.seq_relationship.*")}, _TIED, old=BERT.old)
+        names |= below(f"encoder.cross.{number}.both.", theirs, parts)
+    names |= below("encoder.picture.", "encoder.visn_fc.", AVERAGED) | {"encoder.pooler.text.*": "pooler.dense.*"}
+    return Layout(("lxmert.", "bert."), {**names, **head_names("cls.seq_relationship.*")}, TIED, old=BERT.old)
 
 
 def uniter(encoder: Fused) -> Layout:
@@ -88,12 +88,12 @@ def uniter(encoder: Fused) -> Layout:
         "mask": "mask_embedding.weight",
     }
     names = {
-        **_text_names(encoder),
+        **text_names(encoder),
         **_stack("text.transformer", "encoder.layer", encoder.layout.layers["text"], _LAYER),
-        **_below("encoder.picture.", "img_embeddings.", picture),
+        **below("encoder.picture.", "img_embeddings.", picture),
         "encoder.pooler.text.*": "pooler.dense.*",
     }
-    return Layout(("uniter.", "bert."), {**names, **_heads("itm_output.*")}, _TIED, old=BERT.old)
+    return Layout(("uniter.", "bert."), {**names, **head_names("itm_output.*")}, TIED, old=BERT.old)
 
 
 def vilbert(encoder: Fused) -> Layout:
@@ -106,7 +106,7 @@ def vilbert(encoder: Fused) -> Layout:
     expected = f"{text - picture} text, {cross} x (cross, own)"
     if text <= picture or picture != cross or per_stream(encoder.plan) != per_stream(expected):
         raise ValueError(f"plan {encoder.plan!r} is none of ViLBERT's; expected L text, X x (cross, own)")
-    names = _text_names(encoder)
+    names = text_names(encoder)
     names |= _stack("text.transformer", "encoder.layer", text, _LAYER)
     names |= _stack("picture_layers", "encoder.v_layer", picture, _LAYER)
     for number in range(cross):
@@ -119,11 +119,11 @@ def vilbert(encoder: Fused) -> Layout:
                 "feed_forward.outward.*": f"{short}_output.dense.*",
                 "feed_forward_norm.*": f"{short}_output.LayerNorm.*",
             }
-            names |= _below(f"encoder.cross.{number}.{part}.", f"encoder.c_layer.{number}.", parts)
+            names |= below(f"encoder.cross.{number}.{part}.", f"encoder.c_layer.{number}.", parts)
     picture = {"feature.*": "image_embeddings.*", "box.*": "image_location_embeddings.*", "norm.*": "LayerNorm.*"}
-    names |= _below("encoder.picture.", "v_embeddings.", picture)
+    names |= below("encoder.picture.", "v_embeddings.", picture)
     names |= {"encoder.pooler.text.*": "t_pooler.dense.*", "encoder.pooler.picture.*": "v_pooler.dense.*"}
-    return Layout(("bert.",), {**names, **_heads("cls.bi_seq_relationship.*")}, _TIED, old=BERT.old)
+    return Layout(("bert.",), {**names, **head_names("cls.bi_seq_relationship.*")}, TIED, old=BERT.old)
 
 
 def per_stream(plan: str) -> dict[str, list[tuple[str, tuple[str, ...], bool]]]:
@@ -135,23 +135,23 @@ def per_stream(plan: str) -> dict[str, list[tuple[str, tuple[str, ...], bool]]]:
     return passed
 
 
-def _text_names(encoder: Fused) -> dict[str, str]:
+def text_names(encoder: Fused) -> dict[str, str]:
     ours = {"tokens.weight": "word_embeddings.weight", "positions.weight": "position_embeddings.weight"}
     if encoder.text.embeddings.segments is not None:
         ours["segments.weight"] = "token_type_embeddings.weight"
-    return _below("encoder.text.embeddings.", "embeddings.", {**ours, "norm.*": "LayerNorm.*"})
+    return below("encoder.text.embeddings.", "embeddings.", {**ours, "norm.*": "LayerNorm.*"})
 
 
-def _heads(matching: str) -> dict[str, str]:
-    return {**_below("", "cls.predictions.", _HEAD), "matching.*": matching}
+def head_names(matching: str) -> dict[str, str]:
+    return {**below("", "cls.predictions.", _HEAD), "matching.*": matching}
 
 
 def _stack(ours: str, theirs: str, count: int, parts: Mapping[str, str]) -> dict[str, str]:
     names: dict[str, str] = {}
     for number in range(count):
-        names |= _below(f"encoder.{ours}.blocks.{number}.", f"{theirs}.{number}.", parts)
+        names |= below(f"encoder.{ours}.blocks.{number}.", f"{theirs}.{number}.", parts)
     return names
 
 
-def _below(ours: str, theirs: str, parts: Mapping[str, str]) -> dict[str, str]:
+def below(ours: str, theirs: str, parts: Mapping[str, str]) -> dict[str, str]:
     return {ours + one: theirs + other.format("query|key|value") for one, other in parts.items()}

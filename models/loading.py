@@ -60,18 +60,32 @@ def translate_all(weights: Mapping[str, Tensor], family: Family) -> Translation:
         ValueError: No name fits, a name of the tower or of a head is missing, or the tower has more than the family has.
     """
     layout = _find_layout(weights, family)
-    translation = translate(strip_prefixes(weights, layout), layout)
+    return translate_whole(strip_prefixes(weights, layout), layout, family.name)
+
+
+def translate_whole(bare: Mapping[str, Tensor], layout: Layout, name: str) -> Translation:
+    """Weights under our names; heads that we have no place for are listed, an encoder that is not whole is refused.
+
+    Args:
+        bare: Weights by the layout's bare names.
+        layout: Whose names they are.
+        name: What it is to be, for messages.
+
+    Raises:
+        ValueError: No name fits, a name of the encoder or of a head is missing, or there is more than the encoder has.
+    """
+    translation = translate(bare, layout)
     if not translation.matched:
         raise ValueError(
-            f"no name is one of {family.name}'s: 0 of {len(weights)} weights matched; found {some(list(weights))}, "
+            f"no name is one of {name}'s: 0 of {len(bare)} weights matched; found {some(list(bare))}, "
             f"expected {some([theirs[0] for _, theirs in layout.expand(1)])}, with nothing before them or any of module., "
             f"model., {', '.join(layout.bodies)}"
         )
     starts = {theirs.partition(".")[0] for ours, theirs in layout.names.items() if ours.startswith("encoder.")}
-    strange = [name for name in translation.unexpected if name.partition(".")[0] in starts]
+    strange = [one for one in translation.unexpected if one.partition(".")[0] in starts]
     if translation.missing or strange:
         raise ValueError(
-            f"the weights are not a whole {family.name}: {translation.matched} matched, missing: "
+            f"the weights are not a whole {name}: {translation.matched} matched, missing: "
             f"{some(translation.missing) or 'none'}, without a place in the tower: {some(strange) or 'none'}"
         )
     return translation

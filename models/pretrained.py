@@ -1,24 +1,24 @@
-"""Files of pretrained text towers: one safetensors file with our names, the tower's configuration and where it came from.
+"""Files of pretrained encoders: one safetensors file with our names, the encoder's configuration and where it came from.
 
-encoder.*         a `TextTower`'s own names
+encoder.*         the names of a `TextTower`, or of a `Fused` encoder (see `fused_pretrained`)
 head.*            its `TokenHead`'s, where there is one; the table is the encoder's, and so never written twice
 pooler.*          BERT's dense layer over the first state, where there is one
 next_sentence.*   and its classifier of pairs
+matching.*        of a fused encoder: two scores of the joint vector; class 1 means that text and picture belong together
 """
 
 import json
 import os
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-import torch
 from torch import Tensor, nn
 
-from ..modalities.vocabulary import Vocabulary
 from .encoder import Encoder
-from .families import FAMILIES, Family, check_family, describe, differences, make_arguments, position_offset, sketch_tower
+from .families import FAMILIES, Family, check_family, describe, differences, make_arguments, sketch_tower
+from .fused_families import FUSED
 from .heads import TokenHead
 from .loading import load_whole
 from .soundness import refuse_unsound
@@ -26,18 +26,14 @@ from .towers import TextTower
 
 KEY, VERSION = "interlingua", 1
 """Key of the metadata, and version of what stands under it."""
-LARGEST = 2_000_000
-"""Entries of a vocabulary, twice those of the largest published one (XLM-V): beyond is a slip of the hand, not a language."""
-TABLES = ("encoder.embeddings.tokens.weight", "head.bias")
-"""Weights with a row for each vocabulary entry."""
 
 
 @dataclass(frozen=True)
 class Pretrained:
-    """A text tower on its own.
+    """A text tower, or a fused encoder, on its own.
 
     Args:
-        family: Name of one of `FAMILIES`.
+        family: Name of one of `FAMILIES`, or of `FUSED`.
         arguments: Plain arguments of the family's preset.
         weights: By our names.
         languages: Codes of the language vectors, in their order, where known.
@@ -52,13 +48,20 @@ class Pretrained:
 
     @property
     def kind(self) -> Family:
-        """The family itself."""
+        """The family of a text tower.
+
+        Raises:
+            ValueError: It is a fused encoder.
+        """
+        if self.family in FUSED:
+            raise ValueError(f"the file holds a fused encoder ({self.family}), but this is for text towers")
         return FAMILIES[self.family]
 
     @property
     def configuration(self) -> dict[str, Any]:
         """The encoder's node of an experiment's configuration."""
-        return {"class_path": self.kind.class_path, "init_args": self.arguments}
+        kind = FUSED.get(self.family) or self.kind
+        return {"class_path": kind.class_path, "init_args": self.arguments}
 
     def part(self, name: str) -> dict[str, Tensor]:
         """Weights of `encoder`, `head`, `pooler` or `next_sentence`, by the names below it; empty where there are none."""
@@ -128,10 +131,9 @@ def _read_told(path: str | Path, text: str | None) -> dict[str, Any]:
         version, family = told["version"], told["family"]
     except (ValueError, LookupError, TypeError):
         told, version, family = {}, VERSION, next(iter(FAMILIES))
-    if version != VERSION or family not in FAMILIES:
-        raise ValueError(
-            f"{path}: version {version}, family {family!r}; this release reads version {VERSION} of {', '.join(FAMILIES)}"
-        )
+    if version != VERSION or family not in (*FAMILIES, *FUSED):
+        known = ", ".join((*FAMILIES, *FUSED))
+        raise ValueError(f"{path}: version {version}, family {family!r}; this release reads version {VERSION} of {known}")
     encoder = told.get("encoder")
     if not isinstance(encoder, dict) or "init_args" not in encoder or not {"languages", "sources"} <= told.keys():
         raise ValueError(f"{path}: its own description is damaged ({text[:60]!r}); import it anew")
@@ -195,15 +197,17 @@ def fill_tower(encoder: Encoder, pretrained: Pretrained, name: str) -> int:
         ValueError: The tower would compute something else with these weights; names every difference, both values. Or a
             weight is not finite.
     """
-    tower = find_text_tower(encoder)
-    described = describe(sketch_tower(pretrained.kind, pretrained.arguments))
+    kind, tower = pretrained.kind, find_text_tower(encoder)
+    described = describe(sketch_tower(kind, pretrained.arguments))
     found = differences("file", described, "encoder", describe(tower))
     if found:
         numbers = described.vocabulary != describe(tower).vocabulary
+        other = [key for key in ("layers", "segments") if any(one.startswith(f"{key}:") for one in found)]
+        resize = f"; or make the file fit: `interlingua checkpoint resize {name} --{other[0]} N --output FILE`" if other else ""
         again = "; where the file's ids are wrong, import it anew with `interlingua checkpoint import --ids`" if numbers else ""
         raise ValueError(
             f"{name} ({pretrained.family}) is not of this encoder's text tower; {'; '.join(found)}; set the tower to "
-            f"{pretrained.kind.class_path} with the file's arguments (`interlingua checkpoint show {name}`){again}"
+            f"{kind.class_path} with the file's arguments (`interlingua checkpoint show {name}`){again}{resize}"
         )
     refuse_unsound(pretrained.weights, name)
     weights = pretrained.part("encoder")
@@ -239,54 +243,3 @@ def from_tower(
     arguments = make_arguments(family, asdict(traits), traits.vocabulary, dropout)
     weights = {f"encoder.{name}": weight for name, weight in tower.state_dict().items()} | dict(heads)
     return Pretrained(family.name, arguments, weights, languages, dict(sources or {}))
-
-
-def resize_vocabulary(pretrained: Pretrained, keep: Sequence[int] | None = None, add: int = 0) -> Pretrained:
-    """The same tower with another vocabulary: kept entries keep their rows, in embedding and head alike.
-
-    Args:
-        pretrained: Whose vocabulary to change.
-        keep: Old ids of the entries that stay, in their new order; None: all.
-        add: How many entries to put behind them. Their rows are the mean of the kept ones, and so is their bias in the head:
-            a new entry is then neither likelier nor less likely than the old ones are on average (Hewitt 2021).
-
-    Raises:
-        ValueError: An id is unknown, named twice, a control entry is left out, or the pad moves where positions are counted
-            from its id, or a weight is not finite.
-    """
-    refuse_unsound(pretrained.weights, pretrained.family)
-    old = Vocabulary(**pretrained.arguments["vocabulary"])
-    kept = list(range(old.size)) if keep is None else list(keep)
-    new = {number: row for row, number in enumerate(kept)}
-    strange = [number for number in kept if not 0 <= number < old.size]
-    if add < 0:
-        raise ValueError(f"add is {add}; expected 0 or more new entries")
-    if len(kept) + add > LARGEST:
-        raise ValueError(
-            f"{len(kept):,} entries and {add:,} new ones are {len(kept) + add:,}; a vocabulary may have up to {LARGEST:,}"
-        )
-    if strange or len(new) < len(kept):
-        raise ValueError(
-            f"cannot keep {len(kept)} entries and add {add}: unknown ids {strange[:3]}, {len(kept) - len(new)} named twice; "
-            f"the vocabulary has ids 0 to {old.size - 1}"
-        )
-    controls = {name: number for name, number in asdict(old).items() if name != "size"}
-    lost = [f"{name} {number}" for name, number in controls.items() if number not in new]
-    if lost:
-        raise ValueError(f"the control entries must be kept; missing: {', '.join(lost)}")
-    vocabulary = Vocabulary(len(kept) + add, **{name: new[number] for name, number in controls.items()})
-    if position_offset(pretrained.kind, vocabulary) != position_offset(pretrained.kind, old):
-        raise ValueError(
-            f"the id of pad must stay {old.pad}: {pretrained.family} counts positions from it; found {vocabulary.pad}"
-        )
-    rows = torch.tensor(kept)
-    weights = dict(pretrained.weights)
-    for name in TABLES:
-        if name in weights:
-            weights[name] = _grow(weights[name][rows], add)
-    return replace(pretrained, arguments={**pretrained.arguments, "vocabulary": asdict(vocabulary)}, weights=weights)
-
-
-def _grow(rows: Tensor, add: int) -> Tensor:
-    mean = rows.float().mean(0, keepdim=True).to(rows.dtype)
-    return torch.cat([rows, mean.expand(add, *rows.shape[1:])])

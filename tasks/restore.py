@@ -6,10 +6,13 @@ from pathlib import Path
 import torch
 
 from ..models.encoder import Encoder
+from ..models.fused_pretrained import fill_fused, is_fused
 from ..models.heads import TokenHead
 from ..models.loading import load_whole, some
 from ..models.pretrained import Pretrained, fill_tower, find_text_tower, is_pretrained, read_pretrained, refuse_folder
 from ..models.soundness import refuse_infinite
+from .objectives.hard_image_text_matching import HardImageTextMatching
+from .objectives.image_text_matching import ImageTextMatching
 from .objectives.next_sentence import NextSentence
 from .objectives.objective import Objective
 
@@ -20,14 +23,14 @@ class Restoration:
     """A start from elsewhere: the encoder's weights before objectives are built on it, then what the file has for their heads.
 
     A checkpoint of `Pretraining` fills the whole encoder, and no head. A file of `interlingua checkpoint import` fills the
-    text tower that the encoder is or contains, every objective's `head` that is a token head on its table, and the pooler and
-    classifier of next sentence prediction.
+    text tower that the encoder is or contains, or the whole of a fused encoder; and every objective's `head` that is a token
+    head on its table, the pooler and classifier of next sentence prediction, and the head of image-text matching.
     """
 
     def __init__(self, path: str | Path, tell: Callable[[str], None] = print):
         """
         Args:
-            path: A checkpoint, or a file of a pretrained text tower.
+            path: A checkpoint, or a file of a pretrained encoder.
             tell: Given one line when all is done.
 
         Raises:
@@ -49,8 +52,10 @@ class Restoration:
         if self.pretrained is None:
             load_encoder(encoder, self.path, self.tell)
             return
-        matched = fill_tower(encoder, self.pretrained, str(self.path))
-        self.said = f"{self.path}: {self.pretrained.family} tower, {matched} weights matched, 0 missing, 0 unexpected"
+        whole = is_fused(self.pretrained)
+        matched = (fill_fused if whole else fill_tower)(encoder, self.pretrained, str(self.path))
+        kind = f"{self.pretrained.family} {'encoder' if whole else 'tower'}"
+        self.said = f"{self.path}: {kind}, {matched} weights matched, 0 missing, 0 unexpected"
         others = len(encoder.state_dict()) - matched
         if others:
             self.said += f"; the other {others} weights of {type(encoder).__name__} start fresh"
@@ -67,6 +72,8 @@ class Restoration:
             head, weights = getattr(objective, "head", None), part("head")
             if isinstance(objective, NextSentence):
                 head, weights = objective.pair_head, pairs
+            elif isinstance(objective, ImageTextMatching | HardImageTextMatching):
+                weights = part("matching")
             elif not isinstance(head, TokenHead) or head.table is not table:
                 continue
             if _shapes(head.state_dict()) == _shapes(weights):
@@ -105,7 +112,7 @@ def load_encoder(encoder: Encoder, path: str | Path, tell: Callable[[str], None]
 
     Args:
         encoder: Filled in place.
-        path: A checkpoint of `Pretraining`, or a file of a pretrained text tower.
+        path: A checkpoint of `Pretraining`, or a file of a pretrained encoder.
         tell: Given one line: how many weights matched, are missing, and were not expected.
 
     Raises:

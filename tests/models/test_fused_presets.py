@@ -96,7 +96,7 @@ PUBLISHED = {
         + 2 * 256 * 768,
     ),
 }
-"""Ours, and its number by hand from the published sizes (ALBEF has a class vector and its position more, and no type vector)."""
+"""Ours, and its number by hand from the published sizes (ALBEF has a class vector with its position, and no type vector)."""
 
 
 @pytest.mark.parametrize("name", PUBLISHED)

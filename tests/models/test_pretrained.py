@@ -25,9 +25,9 @@ from interlingua.models.pretrained import (
     make_head,
     make_tower,
     read_pretrained,
-    resize_vocabulary,
     write_pretrained,
 )
+from interlingua.models.resizing import resize_vocabulary
 
 pytest.importorskip("transformers")
 FAMILY = pytest.mark.parametrize("name", NAMES)
