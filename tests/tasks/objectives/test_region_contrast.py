@@ -22,7 +22,8 @@ def contrasted(negatives=None, **options):
 
 
 def test_by_hand_over_all_regions():
-    """Own picture: all its other regions; other pictures: their hidden ones; a picture of the same item: none."""
+    """Own picture: all its other regions; other pictures: their hidden ones; a picture of the same item: none
+    (pitfall O06)."""
     encoder, objective = contrasted()
     marked = objective.mark(pictures(COUNTS, items=[1, 1, 2, 3, 4, 5]))
     loss, states, regions = score(encoder, objective, marked), encoder(marked), marked.regions

@@ -55,6 +55,7 @@ def test_the_one_that_is_hidden_at_least_is_any_of_them():
 
 
 def test_other_features_are_of_other_items_pictures_each_region_as_often():
+    """Pitfall O06: the item decides."""
     hiding = RegionHiding(rate=1.0, other=1.0)
     few = pictures([2, 3, 1, 0], items=[7, 7, 9, 8])
     batch = take(few, torch.arange(4).repeat(600))._replace(epoch=torch.arange(600).repeat_interleave(4))

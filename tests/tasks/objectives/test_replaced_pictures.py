@@ -142,3 +142,16 @@ def test_words_of_pairs_that_do_not_belong_are_hidden_and_not_scored():
     loss = score(encoder, belonging, nobody)
     assert loss.total.item() == loss.count.item() == belonging.count(nobody).item() == 0
     assert all(one.isfinite().all() for one in gradients(encoder, belonging, loss.total))
+
+
+def test_regions_of_which_nothing_is_named_stay_so_beside_others():
+    """A micro-batch without labels borrows from a pool that has them."""
+    _, objective = matching(rate=0.5, replaced="picture")
+    batch = pictures(COUNTS)
+    bare = batch._replace(regions=batch.regions._replace(label=None, attribute=None))
+    marked = objective.mark(bare, objective.lend(batch))
+    own = marked.matched
+    assert 0 < own.sum() < 6
+    for name in ("label", "attribute"):
+        assert (getattr(marked.regions, name)[own] == -1).all()
+        assert (getattr(marked.regions, name)[~own] >= 0).any(1).all()
