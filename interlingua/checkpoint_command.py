@@ -114,7 +114,7 @@ def _resize(options: argparse.Namespace) -> int:
     from .models.resizing import resize_layers, resize_segments, resize_vocabulary
 
     _check_output(options.output, options.force)
-    if options.keep is None and not (options.add or options.layers or options.segments):
+    if options.keep is None and not (options.add or options.layers) and options.segments is None:
         raise ConfigurationError("nothing to change; give --keep IDS.txt, --add N, --layers N, --segments N, or several")
     keep = None if options.keep is None else _read_ids(options.keep)
     pretrained = read_pretrained(options.file)
@@ -130,7 +130,7 @@ def _resize(options: argparse.Namespace) -> int:
         kept, new = _choose_layers(options.layers, there)
         pretrained = resize_layers(pretrained, kept, new)
         print(f"layers: {there}, now {len(kept) + new}, the last {new} new, at random")
-    if options.segments:
+    if options.segments is not None:
         pretrained = resize_segments(pretrained, options.segments)
         print(f"segment vectors: now {options.segments}; those that are new are at random")
     write_pretrained(pretrained, options.output)

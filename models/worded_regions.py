@@ -89,8 +89,8 @@ class SpokenRegions(RegionEmbeddings):
             return super().forward(batch, text)
         features, boxes, present = self.gather(batch.regions)
         joined = torch.cat([self._waves(boxes[present]), features[present]], 1)
-        visual = features.new_zeros(*present.shape, self.width)
-        visual = visual.masked_scatter(present[..., None], F.relu(self.inward(self.dropout(joined))))  # [B, R + 1, D]
+        seen = F.relu(self.inward(self.dropout(joined)))
+        visual = seen.new_zeros(*present.shape, self.width).masked_scatter(present[..., None], seen)  # [B, R + 1, D]
         last = present & (torch.cumsum(present, 1) == present.sum(1, keepdim=True))
         words, end = None, torch.zeros_like(present[:, 0], dtype=torch.long)
         if batch.text is not None:

@@ -154,7 +154,7 @@ def test_outputs_that_cannot_be_written(tower, capsys, monkeypatch):
         ([], "nothing to change; give --keep IDS.txt, --add N, --layers N, --segments N"),
         (["--layers", "2,1"], "cannot keep layers 2, 1 and add 0: there are 1 to 2; expected some of them, in order"),
         (["--layers", "1,3"], "cannot keep layers 1, 3 and add 0: there are 1 to 2"),
-        (["--segments", "-1"], "xlm-roberta cannot have -1 segment vectors; expected 1 or more"),
+        (["--segments", "-1"], "cannot have -1 segment vectors in xlm-roberta; expected 1 or more"),
         (["--keep", "none.txt"], "--keep none.txt cannot be read: No such file or directory"),
         (["--keep", "tower.safetensors"], "--keep tower.safetensors is no text; expected one number a line"),
         (["--keep", "wrong.txt"], "wrong.txt: '2²' is no id"),

@@ -8,6 +8,7 @@ from foreign_models import apart
 
 from interlingua.models import fused_layouts
 from interlingua.models.fused_presets import Pool
+from interlingua.models.region_head import RegionHead
 
 pytest.importorskip("transformers")
 NAMES = ["visualbert", "lxmert"]
@@ -79,6 +80,24 @@ def test_gradients_of_every_weight_in_training_mode(name, left, dtype, tolerance
                 assert not expected[key][0].any()
                 found, expected[key] = found[1:], expected[key][1:]
             assert (found - expected[key]).abs().max() < tolerance * largest, key
+
+
+def test_heads_over_regions():
+    """LXMERT's classes, attributes and features come of one inner layer; ours of one each, here with the same weights."""
+    model = reference("lxmert")
+    states = torch.randn(5, 32)
+    want = model.obj_predict_head(states)
+    inner = {f"{mine}.{end}": getattr(layer, end) for mine, layer in _inner(model) for end in ("weight", "bias")}
+    assert set(want) == {"obj", "attr", "feat"}
+    for name, layer in model.obj_predict_head.decoder_dict.items():
+        head = RegionHead(32, layer.out_features)
+        head.load_state_dict({**inner, "output.weight": layer.weight, "output.bias": layer.bias})
+        assert apart(head(states), want[name]) < 1e-5
+
+
+def _inner(model):
+    transform = model.obj_predict_head.transform
+    return ("dense", transform.dense), ("norm", transform.LayerNorm)
 
 
 def layout_of(name, encoder):

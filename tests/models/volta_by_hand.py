@@ -70,6 +70,13 @@ BASE = {
     "fusion_method": "mul",
     "visual_target_weights": {"0": 1.0},
 }
+SIZES = {"vocab_size": 30_522, "hidden_size": 768, "num_attention_heads": 12, "intermediate_size": 3072, "v_feature_size": 2048}
+SIZES |= {"v_hidden_size": 768, "v_num_attention_heads": 12, "v_intermediate_size": 3072, "pooler_size": 768}
+SIZES |= {"max_position_embeddings": 512, "add_global_imgfeat": None}
+WIDE = {"v_hidden_size": 1024, "v_num_attention_heads": 8, "v_intermediate_size": 1024}
+WIDE |= {"sublayer2attn_hidden_size": dict.fromkeys(map(str, range(12, 36, 4)), 1024)}
+WIDE |= {"sublayer2num_attention_heads": dict.fromkeys(map(str, range(12, 36, 4)), 8)}
+"""Sizes of the published files, and those in which vilbert_base differs."""
 UNEQUAL = {"v_hidden_size": 24, "v_num_attention_heads": 3, "v_intermediate_size": 40}
 UNEQUAL |= {"sublayer2attn_hidden_size": {"2": 24, "6": 24}, "sublayer2num_attention_heads": {"2": 3, "6": 3}}
 ROBERTA = {"bert_model": "xlm-roberta-base", "model": "roberta", "max_position_embeddings": TOKENS + 2, "pad_token_id": 1}
