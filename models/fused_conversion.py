@@ -6,12 +6,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from .control_ids import read_control_ids
 from .conversion import Conversion, Export
 from .families import describe
 from .foreign_weights import Foreign
 from .fused import Fused
 from .fused_facts import Told, read_fused
-from .fused_families import LAYOUTS, sketch_fused
+from .fused_families import LAYOUTS, sketch_fused, text_family
 from .fused_pretrained import make_fused
 from .layouts import BERT, Layout, give_back, strip_prefixes
 from .loading import translate_whole
@@ -55,12 +56,26 @@ def convert_fused(
     notes = []
     if len(weights) < len(foreign.weights):
         notes.append(f"set aside, since their code makes and never uses them: {', '.join(IDLE)}")
+    notes += _tell_ids(told, arguments)
     if LAYOUTS[kind].matches == 0 and "matching.weight" in own:
         own |= _turn(own)
         notes.append("head of matching: its two rows are turned round; theirs tells of matching first, ours second")
     pretrained = Pretrained(preset, arguments, own, None, dict(foreign.sources))
     make_fused(pretrained)  # says what does not fit, both sizes
     return Conversion(pretrained, translation, notes, dict(facts))
+
+
+def _tell_ids(told: Told, arguments: Mapping[str, Any]) -> list[str]:
+    """Where control ids are from, if they are not given."""
+    family, notes = text_family(arguments), []
+    found, files = ({}, "") if told.folder is None else read_control_ids(family, told.folder)
+    if said := found.keys() - told.ids.keys():
+        notes.append(f"control ids of {', '.join(name for name in found if name in said)}: as in {files}")
+    if assumed := [name for name in family.published if name not in found and name not in told.ids]:
+        vocabulary = arguments["text"]["init_args"]["vocabulary"]
+        numbers = ", ".join(f"{name} {vocabulary[name]}" for name in assumed)
+        notes.append(f"control ids assumed, as published: {numbers}; no file says them: give --ids if the tokenizer has others")
+    return notes
 
 
 def _count_rows(bare: Mapping[str, Tensor], kind: str) -> dict[str, int]:

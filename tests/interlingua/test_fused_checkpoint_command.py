@@ -135,6 +135,34 @@ def test_a_start_from_a_file_fills_encoder_and_heads(folder, capsys):
         Restoration("ours.safetensors").fill_encoder(encoder.text)
 
 
+def test_a_checkpoint_of_training_becomes_theirs(folder, capsys):
+    """With the token head and the head of matching that were trained on it."""
+    assert take("visualbert", "--as", "visualbert", "--ids", IDS, "--output", "ours.safetensors") == 0
+    file, objectives = read_pretrained("ours.safetensors"), {}
+    state = {f"encoder.{name}": weight for name, weight in file.part("encoder").items()}
+    for name, objective, part in (("mlm", MaskedLanguage, "head"), ("itm", ImageTextMatching, "matching")):
+        objectives[name] = {"class_path": f"interlingua.{objective.__module__.partition('.')[2]}.{objective.__name__}"}
+        state |= {f"objectives.{name}.head.{key}": weight for key, weight in file.part(part).items()}
+    node = {"init_args": {"encoder": file.configuration, "objectives": objectives}}
+    torch.save({"state_dict": state, "configuration": {"model": node}}, "last.ckpt")
+    capsys.readouterr()
+    assert main(["checkpoint", "export", "last.ckpt", "--as", "visualbert", "--output", "back"]) == 0
+    assert "for VisualBertForPreTraining\nforward check: VisualBertForPreTraining agrees" in capsys.readouterr().out
+    one, other = (transformers.VisualBertForPreTraining.from_pretrained(name).state_dict() for name in ("visualbert", "back"))
+    assert all(torch.equal(weight, other[key]) for key, weight in one.items())
+    assert main(["checkpoint", "export", "last.ckpt", "--as", "bert", "--output", "text"]) == 0  # its text tower alone
+    error = refused(capsys, "export", "last.ckpt", "--as", "lxmert", "--output", "back", "--force")
+    assert "regions are embedded by JoinedRegions, theirs by AveragedRegions" in error
+
+
+def test_control_ids_are_those_of_the_tokenizer_beside(folder, capsys):
+    Path("visualbert/vocab.txt").write_text("\n".join(["[PAD]", "a", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]))
+    assert take("visualbert", "--as", "visualbert", "--output", "ours.safetensors") == 0
+    out = capsys.readouterr().out
+    assert "control ids of pad, unknown, start, end, mask: as in vocab.txt\n" in out
+    assert "vocabulary 50: pad 0, unknown 2, start 3, end 4, mask 5\n" in out
+
+
 def test_a_text_stream_starts_from_bert_with_layers_of_its_own_number(folder, capsys):
     assert take("bert", "--as", "bert", "--ids", IDS, "--output", "bert.safetensors") == 0
     plan = "text, picture, 2 x (shared cross attention, own attention, own feed-forward)"
