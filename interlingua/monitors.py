@@ -20,7 +20,8 @@ class CheckMonitors(Callback):
         Raises:
             ConfigurationError: Names the callback, and what it may name.
         """
-        wanted = [(type(one).__name__, name) for one in trainer.callbacks if (name := _monitored(one)) is not None]
+        callbacks: list[Callback] = trainer.callbacks  # type: ignore[attr-defined]  # set by its callback connector
+        wanted = [(type(one).__name__, name) for one in callbacks if (name := _monitored(one)) is not None]
         known = sorted(find_names(trainer, pl_module) if wanted else ())
         for callback, name in wanted:
             if known and name not in known:

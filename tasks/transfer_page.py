@@ -243,7 +243,7 @@ def _selections(transfers: Sequence[Transfer], figure: str, count: int) -> str:
     first = transfers[0]
     shares = [share for one in first.others or first.languages if (share := first.background.majority.get(one)) is not None]
     guessed = sum(shares) / len(shares) if shares else None
-    axis = make_axis([*found.values(), *map(_without_spread, shares and [guessed])])
+    axis = make_axis([*found.values(), *([] if guessed is None else [_without_spread(guessed)])])
     rows = [
         _row(describe_selection(name, source), mean, axis, "oracle" if name == "oracle" else "", "", guessed)
         for name, mean in found.items()
@@ -301,7 +301,7 @@ def _tables(transfers: Sequence[Transfer], records: Sequence[Record], figure: st
     for record in records:
         by_table.setdefault(record[:2], {})[record[2:4]] = record
     names = [describe_selection(one.selection, source) for one in transfers]
-    tables = []
+    tables: list[str] = []
     for title, metric in ((figure.replace("_", " ").capitalize(), figure), (f"Gap to {source}", f"gap to {first.source}")):
         rows = ""
         for kind, languages in (("", list(first.languages)), ("mean ", ["all", f"all but {first.source}"])):
