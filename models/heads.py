@@ -50,6 +50,11 @@ class TokenHead(nn.Module):
     def forward(self, states: Float[Tensor, "N D"]) -> Float[Tensor, "N V"]:
         return nn.functional.linear(self.transform(states), self.table, self.bias)
 
+    def best(self, states: Float[Tensor, "N D"], rows: int = 64) -> Int[Tensor, "N"]:
+        """The entry that each row scores highest, with the scores of a few rows at a time."""
+        parts = [self(part).argmax(1) for part in states.split(rows)]
+        return torch.cat(parts) if parts else torch.zeros(0, dtype=torch.long, device=states.device)
+
     def cross_entropy(self, states: Float[Tensor, "N D"], targets: Int[Tensor, "N"]) -> Float[Tensor, ""]:
         """Summed cross-entropy of the scores, which are never all held at once."""
         return linear_cross_entropy(self.transform(states), self.table, self.bias, targets)

@@ -1,10 +1,11 @@
 """Image-text matching (ITM): does this text belong to this picture? UNITER, arXiv:1909.11740, section 3.2; ViLBERT,
 arXiv:1908.02265, section 3.2; LXMERT, arXiv:1908.07490, section 3.1."""
 
+from collections.abc import Mapping
 from typing import Literal
 
 import torch
-from jaxtyping import Bool, Int
+from jaxtyping import Bool, Int, Shaped
 from torch import Tensor
 
 from ...modalities.batch import Batch
@@ -104,3 +105,12 @@ class ImageTextMatching(Objective):
         scored = paired(marked)
         positive = torch.ones_like(scored) if marked.matched is None else marked.matched
         return match_loss(self.head, None if states.joint is None else states.joint[scored], positive[scored])
+
+    def tally(self, states: States, marked: Batch) -> Mapping[str, Shaped[Tensor, "2"]]:
+        """Of the pairs, how many are told right."""
+        scored = paired(marked)
+        if states.joint is None:
+            return {"accuracy": torch.zeros(2, dtype=torch.long, device=scored.device)}
+        positive = torch.ones_like(scored) if marked.matched is None else marked.matched
+        right = self.head(states.joint[scored]).argmax(1) == positive[scored]
+        return {"accuracy": torch.stack([right.sum(), scored.sum()])}

@@ -1,9 +1,9 @@
 """Masked language modelling (MLM): read the hidden tokens off the rest. BERT, arXiv:1810.04805, section 3.1."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import torch
-from jaxtyping import Int
+from jaxtyping import Int, Shaped
 from torch import Tensor
 
 from ...modalities.batch import Batch
@@ -12,7 +12,7 @@ from .hiding import Scheme, check_hiding
 from .objective import Loss, Objective, Sharing
 from .pairs import On
 from .ranges import check_choice
-from .token_prediction import count_hidden, hide_texts, predict_hidden
+from .token_prediction import count_hidden, hide_texts, predict_hidden, tally_hidden
 from .word_weights import check_counts, load_counts, weigh_entries
 
 
@@ -79,3 +79,7 @@ class MaskedLanguage(Objective):
 
     def loss(self, states: States, marked: Batch) -> Loss:
         return predict_hidden(self.head, states, marked, self.fields, self.on)
+
+    def tally(self, states: States, marked: Batch) -> Mapping[str, Shaped[Tensor, "2"]]:
+        """Of the hidden tokens, how many are told right."""
+        return tally_hidden(self.head, states, marked, self.fields, self.on)

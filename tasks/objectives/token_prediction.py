@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 
 import torch
-from jaxtyping import Bool, Int, Int64
+from jaxtyping import Bool, Float, Int, Int64, Shaped
 from torch import Tensor
 
 from ...modalities.batch import Batch, Text
@@ -41,13 +41,28 @@ def count_hidden(marked: Batch, fields: Sequence[str], on: On = "all") -> Int[Te
 
 def predict_hidden(head: TokenHead, states: States, marked: Batch, fields: Sequence[str], on: On = "all") -> Loss:
     """Summed cross-entropy of the hidden tokens of some texts."""
+    return Loss(head.cross_entropy(*_gather(head, states, marked, fields, on)), count_hidden(marked, fields, on))
+
+
+def tally_hidden(
+    head: TokenHead, states: States, marked: Batch, fields: Sequence[str], on: On = "all"
+) -> dict[str, Shaped[Tensor, "2"]]:
+    """How many of the hidden tokens score highest, and of how many, as `accuracy`."""
+    rows, targets = _gather(head, states, marked, fields, on)
+    return {"accuracy": torch.stack([(head.best(rows) == targets).sum(), count_hidden(marked, fields, on)])}
+
+
+def _gather(
+    head: TokenHead, states: States, marked: Batch, fields: Sequence[str], on: On
+) -> tuple[Float[Tensor, "N D"], Int[Tensor, "N"]]:
+    """States of the hidden tokens, and what they were."""
     rows, targets = [head.bias.new_zeros(0, head.width)], [marked.item.new_zeros(0)]
     for name, text in _texts(marked, fields):
         if text.hidden is not None:
             scored = _scored(marked, text, on)
             rows.append(getattr(states, name)[scored])  # only these rows are worth a V-wide product
             targets.append(text.tokens[scored])
-    return Loss(head.cross_entropy(torch.cat(rows), torch.cat(targets)), count_hidden(marked, fields, on))
+    return torch.cat(rows), torch.cat(targets)
 
 
 def share_token_heads(objectives: Mapping[str, Objective]) -> None:

@@ -4,10 +4,11 @@ XLM, arXiv:1901.07291, section 3.3; InfoXLM, arXiv:2007.07834, section 3.2.
 """
 
 import logging
+from collections.abc import Mapping
 from types import MappingProxyType
 
 import torch
-from jaxtyping import Int
+from jaxtyping import Int, Shaped
 from torch import Tensor
 
 from ...modalities.batch import Batch, Text
@@ -17,7 +18,7 @@ from .halves import Joining, Orders, check_orders, check_pair, languages, order_
 from .hiding import Scheme, check_hiding
 from .objective import Loss, Objective
 from .rows import refuse_packed, refuse_single
-from .token_prediction import count_hidden, hide_texts, predict_hidden
+from .token_prediction import count_hidden, hide_texts, predict_hidden, tally_hidden
 from .word_weights import check_counts, load_counts, weigh_entries
 
 log = logging.getLogger(__name__)
@@ -104,6 +105,10 @@ class TranslationLanguage(Objective):
 
     def loss(self, states: States, marked: Batch) -> Loss:
         return predict_hidden(self.head, states, marked, ("text",))
+
+    def tally(self, states: States, marked: Batch) -> Mapping[str, Shaped[Tensor, "2"]]:
+        """Of the hidden tokens, how many are told right."""
+        return tally_hidden(self.head, states, marked, ("text",))
 
     def _warn(self, source: str, text: Text, translation: Text) -> None:
         """Say once for each source that its pairs are none: one language on both sides, or mostly the same words."""

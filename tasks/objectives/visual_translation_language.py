@@ -1,10 +1,11 @@
 """Visual translation language modelling (VTLM): read the hidden words of a text and its translation off each other and the
 picture. UC2, arXiv:2104.00332, section 3.2."""
 
+from collections.abc import Mapping
 from types import MappingProxyType
 
 import torch
-from jaxtyping import Bool, Int
+from jaxtyping import Bool, Int, Shaped
 from torch import Tensor
 
 from ...modalities.batch import Batch, Text
@@ -16,7 +17,7 @@ from .objective import Loss, Objective
 from .pairs import On
 from .ranges import check_choice, check_range
 from .rows import refuse_packed, refuse_single
-from .token_prediction import count_hidden, predict_hidden
+from .token_prediction import count_hidden, predict_hidden, tally_hidden
 
 WHO = "visual translation language"
 TOGETHER, LINKED = salt("hide together"), salt("linked words")
@@ -122,6 +123,10 @@ class VisualTranslationLanguage(Objective):
 
     def loss(self, states: States, marked: Batch) -> Loss:
         return predict_hidden(self.head, states, marked, ("text",), self.on)
+
+    def tally(self, states: States, marked: Batch) -> Mapping[str, Shaped[Tensor, "2"]]:
+        """Of the hidden tokens, how many are told right."""
+        return tally_hidden(self.head, states, marked, ("text",), self.on)
 
 
 def link_halves(links: Int[Tensor, "B A 2"], text: Text) -> Int[Tensor, "B A 2"]:

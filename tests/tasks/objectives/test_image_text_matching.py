@@ -206,3 +206,14 @@ def test_refuses_an_encoder_that_does_not_fuse():
 def test_refuses_a_rate_out_of_range():
     with pytest.raises(ValueError, match=r"rate is -0\.1"):
         ImageTextMatching(rate=-0.1)
+
+
+def test_the_tally_counts_pairs_that_are_told_right():
+    encoder, objective = connected(rate=0.5)
+    marked = objective.mark(tiny.batch((7, 5, 9, 4), image=tiny.image(4)))
+    states = encoder(marked)
+    for always, right in ((0, (~marked.matched).sum()), (1, marked.matched.sum())):
+        with torch.no_grad():
+            objective.head.weight.zero_()
+            objective.head.bias.copy_(torch.eye(2)[always])
+        assert objective.tally(states, marked)["accuracy"].tolist() == [right, 4]

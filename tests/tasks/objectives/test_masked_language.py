@@ -122,3 +122,17 @@ def test_refuses_an_encoder_without_text():
     towers = tiny.two_towers()
     with pytest.raises(ValueError, match="reads text with a token table; ImageTower reads image"):
         MaskedLanguage().connect(towers.image)
+
+
+def test_the_tally_counts_hidden_tokens_that_score_highest():
+    encoder, objective = connected(rate=0.6)
+    marked = objective.mark(tiny.batch())
+    states = encoder(marked)
+    best = objective.head(states.text[marked.text.hidden]).argmax(1)
+    right = marked.text.tokens[marked.text.hidden]
+    assert objective.tally(states, marked)["accuracy"].tolist() == [(best == right).sum(), len(right)]
+    with torch.no_grad():  # a head that always says one entry is right as often as that entry was hidden
+        objective.head.bias.zero_()[right[0]] = 1e4
+    assert objective.tally(states, marked)["accuracy"].tolist() == [(right == right[0]).sum(), len(right)]
+    nothing = tiny.batch((2, 2))
+    assert objective.tally(encoder(nothing), objective.mark(nothing))["accuracy"].tolist() == [0, 0]
