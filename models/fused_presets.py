@@ -8,6 +8,8 @@ XLM-R. Dropout, epsilon and activation checkpointing are the text tower's throug
 from dataclasses import dataclass
 from typing import Literal
 
+from torch import nn
+
 from .crossing import Cross
 from .fused import Fused
 from .picture_embeddings import PictureEmbeddings
@@ -39,6 +41,8 @@ class Pool:
     activation: Literal["tanh", "relu"] = "tanh"
 
 
+_REACHING = (TypedRegions, JoinedRegions, SpokenRegions, LeadingRegions)
+"""Embeddings that reach into those of the text."""
 TEXT, PRODUCT = Pool(), Pool("product", 1024, "relu")
 
 
@@ -181,6 +185,11 @@ def fuse(
         options: Others of `Fused`.
     """
     body, count = text.transformer, lay_out(plan).layers["picture"]
+    if isinstance(picture, _REACHING) and not isinstance(text.embeddings.outward, nn.Identity):
+        raise ValueError(
+            f"{type(picture).__name__} takes vectors of the text's tables, which must be as wide as its states: leave `factor` "
+            "of the text tower out"
+        )
     layers = Transformer(
         picture.width,
         count,

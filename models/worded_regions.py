@@ -4,7 +4,7 @@ from typing import Literal
 
 import torch
 import torch.nn.functional as F
-from jaxtyping import Float
+from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from ..modalities.batch import Batch
@@ -40,10 +40,22 @@ class LeadingRegions(RegionEmbeddings):
         features, boxes, present = self.gather(batch.regions)
         many, words = present.sum(1, keepdim=True), None
         if batch.text is not None:
+            self._check(batch.text.present, present, text.max_tokens)
             words = text(batch.text._replace(position=torch.where(batch.text.present, batch.text.position + many, 0)))
         place = (torch.cumsum(present, 1) - 1)[present]
         vectors = self.dropout(self.norm(self.feature(features[present]) + self.box(boxes[present])))
         return Embedded(words, text.finish(vectors + text.positions(place + text.position_offset)))
+
+    @staticmethod
+    def _check(words: Bool[Tensor, "B L"], regions: Bool[Tensor, "B R"], most: int) -> None:
+        # The look at what is there waits for the device: only rows that are long enough to be wrong pay for it.
+        if words.shape[1] + regions.shape[1] > most:
+            both = int((words.sum(1) + regions.sum(1)).max())
+            if both > most:
+                raise ValueError(
+                    f"LeadingRegions: regions count as positions, but {both} of regions and tokens together are more than the "
+                    f"text tower's max_tokens {most}; take fewer regions, lower the data's max_tokens, or raise the tower's"
+                )
 
 
 class SpokenRegions(RegionEmbeddings):
@@ -94,14 +106,9 @@ class SpokenRegions(RegionEmbeddings):
         last = present & (torch.cumsum(present, 1) == present.sum(1, keepdim=True))
         words, end = None, torch.zeros_like(present[:, 0], dtype=torch.long)
         if batch.text is not None:
-            end = batch.text.present.sum(1)
+            end = self._find_end(batch.text.present, text.max_tokens)
             whole = self.text_norm((visual * last[..., None]).sum(1)) * last.any(1, keepdim=True)
             words = text(batch.text, whole[:, None].expand(*batch.text.present.shape, -1)[batch.text.present])
-        if int(end.max()) + 2 > text.max_tokens:
-            raise ValueError(
-                f"SpokenRegions: regions have the two positions behind the text, but after {int(end.max())} tokens there is "
-                f"no room in the text tower's max_tokens {text.max_tokens}; lower the data's max_tokens, or raise the tower's"
-            )
         word = self.words(last.long())
         if self.mask_word is not None and batch.regions.hidden is not None:
             masked = F.pad(batch.regions.hidden & (batch.regions.read == 0).all(2), (self.before, self.after)) & ~last
@@ -110,6 +117,17 @@ class SpokenRegions(RegionEmbeddings):
         kind = segment_vector(text, 2, "SpokenRegions")
         vectors = word[present] + self.region_norm(visual[present]) + text.positions(place[present]) + kind
         return Embedded(words, text.finish(vectors))
+
+    @staticmethod
+    def _find_end(words: Bool[Tensor, "B L"], most: int) -> Int[Tensor, "B"]:
+        """The position behind each text."""
+        end = words.sum(1)
+        if words.shape[1] + 2 > most and len(end) and int(end.max()) + 2 > most:
+            raise ValueError(
+                f"SpokenRegions: regions have the two positions behind the text, but after {int(end.max())} tokens there is "
+                f"no room in the text tower's max_tokens {most}; lower the data's max_tokens, or raise the tower's"
+            )
+        return end
 
     def _waves(self, boxes: Float[Tensor, "N 4"]) -> Float[Tensor, "N waves"]:
         """Centre, width and height in hundredths of the picture, as sines and cosines of wave lengths up to 1000."""

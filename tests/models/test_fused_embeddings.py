@@ -2,10 +2,11 @@
 as Hugging Face's text encoders over what those formulas give."""
 
 import pytest
+import tiny
 import torch
 import torch.nn.functional as F
 from foreign_fused import FEATURES, batch, shake, tower
-from foreign_models import apart, reference
+from foreign_models import VOCABULARIES, apart, reference
 from torch.nn.functional import layer_norm
 
 from interlingua.models import fused_presets
@@ -234,9 +235,33 @@ def test_m3p(left):
     assert same(states.joint[0], torch.tanh(encoder.pooler.picture(states.regions[0, 0])))
 
 
+@pytest.mark.parametrize(
+    ("name", "lengths", "message"),
+    [
+        ("vl_bert", (39, 5, 4), "after 39 tokens there is no room in the text tower's max_tokens 40"),
+        ("m3p", (36, 5, 4), "41 of regions and tokens together are more than the text tower's max_tokens 40"),
+    ],
+)
+def test_texts_that_leave_no_room_for_regions(name, lengths, message):
+    """One token fewer is read; the columns of padding do not count."""
+    family = "xlm-roberta" if name == "m3p" else "bert"
+    text = tower(segments=3) if name == "vl_bert" else tower(family=family)
+    encoder = getattr(fused_presets, name)(text, FEATURES, "3 joint")
+    with pytest.raises(ValueError, match=message):
+        encoder(long(lengths, family))
+    encoder(long((lengths[0] - 1, *lengths[1:]), family))
+
+
+def long(lengths, family):
+    given = batch(counts=(5, 3, 4), family=family, segments=False)
+    return given._replace(text=tiny.text(lengths, 40, vocabulary=VOCABULARIES[family]))
+
+
 def test_a_text_tower_without_the_segment_vector_is_named():
     given = batch()
     with pytest.raises(ValueError, match="SpokenRegions takes segment vector 2 of the text tower, which has 2"):
         fused_presets.vl_bert(tower(), FEATURES, "3 joint")(given)
     with pytest.raises(ValueError, match="TypedRegions: shared_type takes segment vector 1 of the text tower, which has 1"):
         fused_presets.uniter(tower(family="xlm-roberta"), FEATURES, "3 joint")(given)
+    with pytest.raises(ValueError, match=r"JoinedRegions takes vectors of the text's tables.*leave `factor` of the text"):
+        fused_presets.visualbert(tower(factor=16), FEATURES, "3 joint")
