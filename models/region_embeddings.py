@@ -23,7 +23,7 @@ class RegionEmbeddings(PictureEmbeddings):
     """Regions of a detector: what their embeddings share.
 
     A region that is hidden and shown as zeros is masked: a learned vector stands in its place where there is one. The global
-    region, of the whole picture, is the mean of those that are not hidden: it tells nothing of what must be predicted.
+    region, of the whole picture, is the mean of those that are seen: it tells nothing of what must be predicted.
     """
 
     stream = "regions"
@@ -53,10 +53,12 @@ class RegionEmbeddings(PictureEmbeddings):
         super().__init__()
         self.features, self.width, self.values, self.whole, self.unit = features, width, values, whole, unit
         self.before, self.after = int(whole == "first"), int(whole == "last")
-        self.mask = nn.Parameter(torch.zeros(features)) if mask else None
+        self.mask = nn.Parameter(torch.randn(features) * 0.02) if mask else None
         self.feature, self.box = nn.Linear(features, width), nn.Linear(values, width)
         self.dropout, self.epsilon = nn.Dropout(dropout), epsilon
         self.apply(initialize)
+        # Hidden regions that are shown as zeros become the bias: a norm over zeros has a gradient of 1 / sqrt(epsilon).
+        nn.init.normal_(self.feature.bias, std=0.02)
 
     def places(self, batch: Batch) -> Stream:
         regions = batch.regions
@@ -89,7 +91,7 @@ class RegionEmbeddings(PictureEmbeddings):
         features, boxes, present = regions.read, regions.boxes, regions.present
         hidden = torch.zeros_like(present) if regions.hidden is None else regions.hidden
         if self.whole is not None:
-            seen = (present & ~hidden)[..., None]
+            seen = (present & ~hidden & (features != 0).any(2))[..., None]  # nor hidden ones' neighbours, shown as zeros
             mean = (features * seen).sum(1, keepdim=True) / seen.sum(1, keepdim=True).clamp_min(1)
             some, box = present.any(1, keepdim=True), boxes.new_tensor([0.0, 0.0, 1.0, 1.0]).expand(len(boxes), 1, 4)
             order = slice(None, None, 1 if self.whole == "first" else -1)

@@ -6,12 +6,13 @@ import tiny
 import torch
 import torch.nn.functional as F
 from foreign_fused import FEATURES, batch, shake, tower
-from foreign_models import VOCABULARIES, apart, reference
+from foreign_models import SIZE, VOCABULARIES, apart, reference
 from torch.nn.functional import layer_norm
 
 from interlingua.models import fused_presets
 from interlingua.models.fused_presets import Pool
 from interlingua.models.loading import load_foreign
+from interlingua.models.region_embeddings import AveragedRegions, SummedRegions, TypedRegions
 
 VILBERT = {"plan": "text, 2 x (cross, own)", "width": 24, "heads": 3, "inner": 40}
 
@@ -265,3 +266,33 @@ def test_a_text_tower_without_the_segment_vector_is_named():
         fused_presets.uniter(tower(family="xlm-roberta"), FEATURES, "3 joint")(given)
     with pytest.raises(ValueError, match=r"JoinedRegions takes vectors of the text's tables.*leave `factor` of the text"):
         fused_presets.visualbert(tower(factor=16), FEATURES, "3 joint")
+
+
+@pytest.mark.parametrize("kind", [AveragedRegions, TypedRegions])
+def test_masked_regions_do_not_drown_the_first_gradient(kind):
+    """A norm over a vector of zeros has a gradient of 1 / sqrt(epsilon), a million, which clipping turns into no learning."""
+
+    def steepest(bias):
+        torch.manual_seed(0)
+        embeddings = kind(FEATURES, SIZE.width, mask=False, dropout=0.0)
+        embeddings.feature.bias.data.mul_(bias)
+        (embeddings(given, tower(1).embeddings).picture * torch.randn(SIZE.width)).sum().backward()
+        return max(one.grad.norm() for one in embeddings.parameters() if one.grad is not None)
+
+    given = batch()
+    shown = torch.zeros_like(given.regions.features)
+    given = given._replace(regions=given.regions._replace(hidden=given.regions.present, shown=shown))
+    assert steepest(1.0) < steepest(0.0) / 1000
+
+
+def test_the_global_region_leaves_out_what_is_hidden_and_neighbours_shown_as_zeros():
+    """The mean of what is seen: hidden regions would tell of themselves, zeros make it another mean (12-in-1's code)."""
+    embeddings = SummedRegions(FEATURES, SIZE.width, whole="first")
+    regions = batch().regions
+    hidden, shown = torch.zeros_like(regions.present), regions.features.clone()
+    hidden[0, 1] = True
+    shown[0, 1:3] = 0  # the hidden one, and a neighbour
+    features, _, _ = embeddings.gather(regions._replace(hidden=hidden, shown=shown))
+    assert torch.allclose(features[0, 0], regions.features[0, [0, 3, 4]].mean(0), atol=1e-6)
+    kept, _, _ = embeddings.gather(regions._replace(hidden=hidden))
+    assert torch.allclose(kept[0, 0], regions.features[0, [0, 2, 3, 4]].mean(0), atol=1e-6)
