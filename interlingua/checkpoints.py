@@ -70,6 +70,7 @@ def load_model(path: str | Path, tokenizer: str | None = None) -> Any:
 
     Raises:
         ConfigurationError: The checkpoint cannot be read, or its configuration does not fit the code.
+        ValueError: The tokenizer is not the one that it was trained with.
     """
     from lightning.pytorch import LightningModule
 
@@ -83,5 +84,30 @@ def load_model(path: str | Path, tokenizer: str | None = None) -> Any:
         node["init_args"]["tokenizer"] = tokenizer
     check_class("model", node)
     model = build(LightningModule, node)
+    tell_tokenizer(path, checkpoint, model)
     model.load_state_dict(checkpoint["state_dict"])
     return model.eval()
+
+
+def tell_tokenizer(path: str | Path, checkpoint: dict[str, Any], model: Any) -> None:
+    """Refuse a tokenizer that is not the one a checkpoint was trained with; say so where the checkpoint does not tell.
+
+    Args:
+        path: Of the checkpoint, for messages.
+        checkpoint: What it holds.
+        model: As it was built; only its `tokenizer` and `encoder` are looked at, where it has them.
+
+    Raises:
+        ValueError: It is another one.
+    """
+    import sys
+
+    from .modalities.tokenizer import Tokenizer
+    from .modalities.trained_tokenizer import KEY, check_trained
+
+    tokenizer, encoder = getattr(model, "tokenizer", None), getattr(model, "encoder", None)
+    if isinstance(tokenizer, Tokenizer) and getattr(encoder, "vocabulary", None) is not None:
+        by_language = bool(getattr(encoder, "languages", 0))
+        mend = "give `data.tokenizer` the one that it was trained with"
+        if note := check_trained(checkpoint.get(KEY), tokenizer, str(path), by_language, mend):
+            print(note, file=sys.stderr)

@@ -96,6 +96,8 @@ def plan_run(folder: Path, override: dict[str, Any], file: str | None = None, wa
         check_class("data", node)
     if expected := expect_figures(configuration["model"], node):
         find_figure(sorted(expected), wanted)  # before data are read
+    with _told_of(folder, last, file):
+        check_tokenizer(last, node)  # the file may have been replaced in place
     key, kept = fingerprint(list_checkpoints(folder), node), read_kept(folder / KEPT)
     if kept.get("key") == key:
         scores = kept["average"]["scores"]
@@ -105,10 +107,28 @@ def plan_run(folder: Path, override: dict[str, Any], file: str | None = None, wa
     print(f"{folder}: reading its data", flush=True)
     with _told_of(folder, last, file):
         data = open_data(node)
+        data.load_state_dict(peek(last).get(type(data).__qualname__) or {})  # refuses other labels
         model = load_model(last, (node.get("init_args") or {}).get("tokenizer"))
         figures = find_figures(model, data)
     rows = {source.rpartition("/")[2]: dict(Counter(one.language for one in found)) for source, found in data.examples.items()}
     return Plan(folder, steps, configuration, key, {}, data, data.name, rows, figures, notes)
+
+
+def check_tokenizer(last: Path, data: dict[str, Any]) -> None:
+    """Refuse another tokenizer than the checkpoint was trained with, also where scores are known.
+
+    Raises:
+        ConfigurationError: It is another, or cannot be read.
+    """
+    from .modalities.tokenizer import Tokenizer
+    from .modalities.trained_tokenizer import KEY, check_trained
+    from .trainer import one_line
+
+    kept, path = peek(last).get(KEY), (data.get("init_args") or {}).get("tokenizer")
+    if kept is not None and isinstance(path, str):
+        mend = "give `data.tokenizer` the one that it was trained with"
+        with one_line("data"):
+            check_trained(kept, Tokenizer(path), str(last), False, mend)  # languages, too, once there is a model
 
 
 def check_kind(folder: Path, last: Path, model: dict[str, Any], data: dict[str, Any]) -> None:

@@ -51,6 +51,8 @@ class EncoderCard(NamedTuple):
     """Path of the tokenizer that the configuration names."""
     max_tokens: int | None = None
     """Tokens at which its data cut a text."""
+    hash: str | None = None
+    """Of the tokenizer that it was trained with, where a checkpoint says it."""
 
 
 def find_encoder(file: str) -> EncoderCard:
@@ -62,7 +64,8 @@ def find_encoder(file: str) -> EncoderCard:
     Raises:
         ConfigurationError: It is neither, or describes no encoder.
     """
-    from .checkpoints import read_configuration
+    from .checkpoints import read_checkpoint, read_configuration
+    from .modalities.trained_tokenizer import KEY
     from .training import with_kept_encoder
 
     is_configuration = file.endswith((".yaml", ".yml"))
@@ -79,7 +82,8 @@ def find_encoder(file: str) -> EncoderCard:
     check_class("model.encoder", arguments["encoder"])
     data = (configuration.get("data") or {}).get("init_args") or {}
     named = next((path for path in (arguments.get("tokenizer"), data.get("tokenizer")) if isinstance(path, str)), None)
-    return EncoderCard(build(Encoder, arguments["encoder"]), named, data.get("max_tokens"))
+    kept = {} if is_configuration else read_checkpoint(file).get(KEY) or {}
+    return EncoderCard(build(Encoder, arguments["encoder"]), named, data.get("max_tokens"), kept.get("hash"))
 
 
 def compare(report: TokenizerReport, tokenizer: Tokenizer, card: EncoderCard, file: str) -> None:
@@ -106,7 +110,7 @@ def compare(report: TokenizerReport, tokenizer: Tokenizer, card: EncoderCard, fi
     if card.tokenizer is None:
         return
     try:
-        theirs = Tokenizer(card.tokenizer).hash
+        theirs = card.hash or Tokenizer(card.tokenizer).hash
     except (ValueError, OSError, ImportError):
         report.notes.append(
             f"{file} names the tokenizer {card.tokenizer}, which cannot be read here: whether it is the same is not known"
@@ -114,8 +118,8 @@ def compare(report: TokenizerReport, tokenizer: Tokenizer, card: EncoderCard, fi
         return
     if theirs != tokenizer.hash:
         report.problems.append(
-            f"{file} names another tokenizer: {card.tokenizer} has hash {theirs[:12]}, {tokenizer.path} has "
-            f"{tokenizer.hash[:12]}: equal ids mean different pieces; give the encoder its own tokenizer"
+            f"{file} names another tokenizer: {card.tokenizer} {'had' if card.hash else 'has'} hash {theirs[:12]}, "
+            f"{tokenizer.path} has {tokenizer.hash[:12]}: equal ids mean different pieces; give the encoder its own tokenizer"
         )
 
 

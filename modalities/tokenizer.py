@@ -47,6 +47,7 @@ class Tokenizer:
         keeps_spaces: Whether `decode` puts spaces back where they stood.
         byte_pieces: bool `[size]`: the pieces that stand for one byte of a character that the vocabulary lacks.
         hash: Checksum over all that decides ids (files, normalisation, languages), for what is stored beside data.
+        pieces_hash: The same without the languages.
 
     Raises:
         FileNotFoundError: One of the files is missing.
@@ -60,7 +61,8 @@ class Tokenizer:
         self.vocabulary = self._cutter.vocabulary
         self.normalization = self._cutter.normalization
         card.check(self.vocabulary, self.normalization)
-        self.path, self.family, self.languages, self.hash = card.path, card.family, card.languages, card.hash
+        self.path, self.family, self.languages = card.path, card.family, card.languages
+        self.hash, self.pieces_hash = card.hash, card.pieces_hash
         self.keeps_spaces, self.byte_pieces = self._cutter.keeps_spaces, self._cutter.byte_pieces
         self._silent = set(self.vocabulary.controls) - {self.vocabulary.unknown}
         self._language_ids = {code: number for number, code in enumerate(self.languages)}

@@ -57,12 +57,20 @@ class Card:
     @property
     def hash(self) -> str:
         """Checksum over all that decides ids."""
+        return self._sum(self.languages)
+
+    @property
+    def pieces_hash(self) -> str:
+        """Checksum over all that decides the ids of pieces: all but the languages."""
+        return self._sum()
+
+    def _sum(self, *more: Any) -> str:
         if self.family == OWN:
-            parts: list[Any] = [checksum(self.files[".model"]), POLICY, self.languages]
+            parts: list[Any] = [checksum(self.files[".model"]), POLICY]
         else:
             parts = [self.family, {ending: checksum(data) for ending, data in sorted(self.files.items())}]
-            parts += [dict(sorted(self.options.items())), self.normalization, self.vocabulary, self.languages]
-        return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
+            parts += [dict(sorted(self.options.items())), self.normalization, self.vocabulary]
+        return hashlib.sha256(json.dumps([*parts, *more]).encode()).hexdigest()
 
     def check(self, vocabulary: Vocabulary, normalization: str) -> None:
         """Refuse a card that says something else than what was built from it.

@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from ..modalities.batch import Batch, Step
 from ..modalities.chance import chance, salt
 from ..modalities.tokenizer import Tokenizer
+from ..modalities.trained_tokenizer import KEY, check_trained, identify
 from ..models.encoder import Encoder, Vectors
 from ..models.table_gradients import drop_gradients
 from .agreement import check_agreement, check_classes, check_counted
@@ -45,6 +46,7 @@ class Pretraining(lightning.LightningModule):
         seed: int = 0,
         denominator: Literal["each", "pooled"] = "each",
         share_heads: bool = True,
+        other_tokenizer: bool = False,
     ):
         """
         Args:
@@ -60,6 +62,8 @@ class Pretraining(lightning.LightningModule):
                 are divided by the items of all objectives together, as InfoXLM's released code does.
             share_heads: Whether objectives that predict tokens of one vocabulary do so by one head, as MLM and TLM do in XLM
                 and InfoXLM.
+            other_tokenizer: Let `initial` be a checkpoint that was trained with another tokenizer, on purpose: its table of
+                tokens then starts with rows of other pieces.
         """
         super().__init__()
         if denominator not in ("each", "pooled"):
@@ -67,7 +71,8 @@ class Pretraining(lightning.LightningModule):
         self.automatic_optimization = False
         self.plan = plan_passes(passes, objectives)  # first: what it refuses needs no weights
         self.encoder = encoder
-        start = None if initial is None else Restoration(initial, rank_zero_info)
+        self.tokenizer = None if tokenizer is None else Tokenizer(tokenizer)
+        start = None if initial is None else Restoration(initial, rank_zero_info, self.tokenizer, other_tokenizer)
         if start is not None:
             start.fill_encoder(encoder)
         self.objectives = nn.ModuleDict(objectives)
@@ -80,7 +85,6 @@ class Pretraining(lightning.LightningModule):
             share_token_heads(objectives)
         if start is not None:
             start.fill_heads(encoder, objectives)
-        self.tokenizer = None if tokenizer is None else Tokenizer(tokenizer)
         self.faults = 0
         self.interval = Interval(self.objectives)
         self.sums = Sums()
@@ -133,12 +137,23 @@ class Pretraining(lightning.LightningModule):
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         """Keep the number of samples that all ranks could not read, and the losses since the last report: a collective, as
-        saving is."""
+        saving is. And what its ids mean."""
+        if (tokenizer := self._find_tokenizer()) is not None:
+            checkpoint[KEY] = identify(tokenizer)
         checkpoint["interval"] = self.interval.state(self.device)
         checkpoint["faults"] = int(sum_over_ranks(torch.tensor(self.faults, device=self.device)))
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        """The first rank counts on from what all have counted."""
+        """The first rank counts on from what all have counted.
+
+        Raises:
+            ValueError: The checkpoint was trained with another tokenizer.
+        """
+        if (tokenizer := self._find_tokenizer()) is not None and self.encoder.vocabulary is not None:
+            mend = "put that one back; to train on with another, start a new run by `model.initial`"
+            by_language = bool(self.encoder.languages)
+            if note := check_trained(checkpoint.get(KEY), tokenizer, "the checkpoint", by_language, mend):
+                rank_zero_info(note)
         self.faults = checkpoint.get("faults", 0) if world()[0] == 0 else 0
         self.interval.load(checkpoint.get("interval", {}))
 
@@ -165,6 +180,12 @@ class Pretraining(lightning.LightningModule):
             self._report({"gradient_norm": norm, "learning_rate": rate})
         if whole:  # a run that goes on from its last step goes on with an interval that was cut short
             self.interval.clear()
+
+    def _find_tokenizer(self) -> Tokenizer | None:
+        """The model's own, or the data's."""
+        data = None if self._trainer is None else getattr(self._trainer, "datamodule", None)
+        found = self.tokenizer or getattr(data, "tokenizer", None)
+        return found if isinstance(found, Tokenizer) else None
 
     def backward_step(self, step: Step) -> tuple[dict[str, Loss], Tensor]:
         """All forward and backward passes of one optimiser step on this rank; gradients are left in `.grad`, not yet summed.

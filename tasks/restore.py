@@ -5,6 +5,8 @@ from pathlib import Path
 
 import torch
 
+from ..modalities.tokenizer import Tokenizer
+from ..modalities.trained_tokenizer import KEY, check_trained
 from ..models.encoder import Encoder
 from ..models.fused_pretrained import fill_fused, is_fused
 from ..models.heads import TokenHead
@@ -17,6 +19,8 @@ from .objectives.next_sentence import NextSentence
 from .objectives.objective import Objective
 
 PREFIX = "encoder."
+OWN_TOKENIZER = "give `data.tokenizer` the one that it was trained with"
+DELIBERATE = "model.other_tokenizer true"
 
 
 class Restoration:
@@ -27,11 +31,19 @@ class Restoration:
     head on its table, the pooler and classifier of next sentence prediction, and the head of image-text matching.
     """
 
-    def __init__(self, path: str | Path, tell: Callable[[str], None] = print):
+    def __init__(
+        self,
+        path: str | Path,
+        tell: Callable[[str], None] = print,
+        tokenizer: Tokenizer | None = None,
+        other_tokenizer: bool = False,
+    ):
         """
         Args:
             path: A checkpoint, or a file of a pretrained encoder.
             tell: Given one line when all is done.
+            tokenizer: What will number its pieces; None: not known.
+            other_tokenizer: It may be another than a checkpoint was trained with.
 
         Raises:
             FileNotFoundError: There is no such file.
@@ -40,17 +52,18 @@ class Restoration:
         refuse_folder(path)
         if not Path(path).is_file():
             raise FileNotFoundError(f"checkpoint {path} does not exist; give the .ckpt that `interlingua fit` wrote")
-        self.path, self.tell = path, tell
+        self.path, self.tell, self.tokenizer, self.other_tokenizer = path, tell, tokenizer, other_tokenizer
         self.pretrained: Pretrained | None = read_pretrained(path) if is_pretrained(path) else None
         self.said = ""
 
     def fill_encoder(self, encoder: Encoder) -> None:
         """
         Raises:
-            ValueError: The file is of another encoder; names what differs.
+            ValueError: The file is of another encoder, or was trained with another tokenizer; names what differs.
         """
         if self.pretrained is None:
-            load_encoder(encoder, self.path, self.tell)
+            tokenizer = None if self.other_tokenizer else self.tokenizer
+            load_encoder(encoder, self.path, self.tell, tokenizer, f"{OWN_TOKENIZER}, or give `{DELIBERATE}`")
             return
         whole = is_fused(self.pretrained)
         matched = (fill_fused if whole else fill_tower)(encoder, self.pretrained, str(self.path))
@@ -105,7 +118,13 @@ def _read(path: str | Path) -> object:
         ) from None
 
 
-def load_encoder(encoder: Encoder, path: str | Path, tell: Callable[[str], None] = print) -> None:
+def load_encoder(
+    encoder: Encoder,
+    path: str | Path,
+    tell: Callable[[str], None] = print,
+    tokenizer: Tokenizer | None = None,
+    mend: str = OWN_TOKENIZER,
+) -> None:
     """Load all weights of an encoder from a Lightning checkpoint of a module that holds it as `encoder`.
 
     Heads, optimiser and everything else in the checkpoint are left alone. Nothing is unpickled but tensors and plain values.
@@ -113,12 +132,15 @@ def load_encoder(encoder: Encoder, path: str | Path, tell: Callable[[str], None]
     Args:
         encoder: Filled in place.
         path: A checkpoint of `Pretraining`, or a file of a pretrained encoder.
-        tell: Given one line: how many weights matched, are missing, and were not expected.
+        tell: Given one line: how many weights matched, are missing, and were not expected; before it, perhaps, that the
+            checkpoint does not say which tokenizer it was trained with.
+        tokenizer: What will number the encoder's pieces, to be compared with the checkpoint's; None: compare nothing.
+        mend: What helps where it is another.
 
     Raises:
         FileNotFoundError: There is no such file.
         ValueError: It is no such checkpoint, or its encoder is not this encoder: a weight is missing, left over, or of
-            another shape, or not finite.
+            another shape, or not finite; or it was trained with another tokenizer.
     """
     refuse_folder(path)
     if not Path(path).is_file():
@@ -146,6 +168,10 @@ def load_encoder(encoder: Encoder, path: str | Path, tell: Callable[[str], None]
             f"{some(unexpected) or 'none'}, other shapes: {some(shapes) or 'none'}; set `model.encoder` as in the run's own "
             "config"
         )
+    if tokenizer is not None and encoder.vocabulary is not None:
+        note = check_trained(checkpoint.get(KEY), tokenizer, str(path), bool(encoder.languages), mend)
+        if note is not None:
+            tell(note)
     refuse_infinite(stored, str(path))
     encoder.load_state_dict(stored)
     tell(f"{path}: {len(shared)} weights matched, 0 missing, 0 unexpected")

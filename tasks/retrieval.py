@@ -78,7 +78,7 @@ class Retrieval(lightning.LightningModule):
         if self.ablation is not None:
             read_results(self.ablation)  # an hour before it is needed, since it may be missing
         if self.checkpoint is not None:
-            load_encoder(self.encoder, self.checkpoint, self.print)
+            load_encoder(self.encoder, self.checkpoint, self.print, self.tokenizer)
 
     def on_test_epoch_start(self) -> None:
         self.pictures, self.lines = {}, {}

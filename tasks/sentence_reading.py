@@ -93,7 +93,7 @@ class SentenceReader:
     def load(self, encoder: Encoder, tell: Callable[[str], None]) -> None:
         """Fill the encoder from the checkpoint, where there is one (see `load_encoder`)."""
         if self.checkpoint is not None:
-            load_encoder(encoder, self.checkpoint, tell)
+            load_encoder(encoder, self.checkpoint, tell, self.tokenizer)
 
     def start(self) -> None:
         """Forget what has been read."""

@@ -101,9 +101,9 @@ def encode(tower, text):
     return tower.encode(text)[0]
 
 
-def two_towers(vector_width=24) -> TwoTowers:
+def two_towers(vector_width=24, **options) -> TwoTowers:
     front_end = Patches(WIDTH, patch=8, size=16)
-    return TwoTowers(text_tower(), ImageTower(front_end, transformer()), vector_width=vector_width)
+    return TwoTowers(text_tower(**options), ImageTower(front_end, transformer()), vector_width=vector_width)
 
 
 def single_stream(**options) -> Fused:

@@ -2,7 +2,8 @@
 
 import logging
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,7 +17,7 @@ from ..faults import FaultTally
 from ..shards.lines import Lines
 from ..steps import StepNumbers, Steps, Tallied, load
 from .layout import Format, Layout
-from .reading import LabelledReader
+from .reading import LABELS, LabelledReader, hash_classes
 from .sentence_layout import SentenceLayout
 from .splits import Files, Found, draw_few, hold_out, read_split, tell_unknown
 
@@ -24,6 +25,10 @@ log = logging.getLogger(__name__)
 
 LOOKED_AT = 10_000
 """Examples of a split, evenly spread, that are cut into pieces to say how many lose some."""
+
+
+SHOWN = 20
+"""Labels that are named where there are more."""
 
 
 class Amount(NamedTuple):
@@ -262,18 +267,20 @@ class Labelled(LightningDataModule):
         return Batches(parts, self.trainer, self.workers, self.start_method, FaultTally("evaluation", 1.0))
 
     def state_dict(self) -> dict[str, Any]:
-        """What the order of training depends on; the position is the trainer's `global_step`."""
-        return (
-            {"order": {"seed": self.seed, "name": self.name, **self.readers["train"].order}} if "train" in self.readers else {}
-        )
+        """What the order of training depends on, and the labels; the position is the trainer's `global_step`."""
+        if "train" not in self.readers:
+            return {}
+        return {"order": {"seed": self.seed, "name": self.name, **self.readers["train"].order}, "labels": list(self.labels)}
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
-        """Refuse to go on with another order than that of the checkpoint.
+        """Refuse to go on with another order than that of the checkpoint, or to measure with other labels.
 
         Raises:
             ValueError: Seed, examples, labels or batch size differ; both are named.
         """
         now, before = self.state_dict().get("order"), state_dict.get("order", {})
+        if before.get(LABELS, hash_classes(self.classes)) != hash_classes(self.classes):
+            raise ValueError(tell_labels(self.labels, state_dict.get("labels")))
         if now is None:  # nothing is trained
             return
         names = sorted({*now, *before})
@@ -322,6 +329,29 @@ def read_labels(labels: list[str] | str | None, layout: Layout) -> list[str]:
     if odd or not labels:
         raise ValueError(f"data.labels: names must be different and not blank; found {', '.join(map(repr, odd)) or 'none'}")
     return list(labels)
+
+
+def tell_labels(now: Sequence[str], before: Sequence[str] | None) -> str:
+    """What to say where labels are not those that were trained on.
+
+    Args:
+        now: As configured.
+        before: In the checkpoint; None: it holds no more than a hash of them.
+    """
+    if before is None:
+        was = "the checkpoint was trained with others, or in another order"
+    else:
+        pairs = enumerate(zip_longest(now, before, fillvalue="none"))
+        place, (ours, theirs) = next((place, pair) for place, pair in pairs if pair[0] != pair[1])
+        was = f"the checkpoint's are {_shown(before)}: label {place} is {ours!r}, and was {theirs!r}"
+    return (
+        f"data.labels are {_shown(now)}, but {was}, so that classes would be taken for each other; give `data.labels` the same "
+        "names in the same order"
+    )
+
+
+def _shown(labels: Sequence[str]) -> str:
+    return (", ".join(labels[:SHOWN]) or "none") + (f", ... ({len(labels)} in all)" if len(labels) > SHOWN else "")
 
 
 def _of(kept: int, there: int) -> str:

@@ -16,6 +16,9 @@ from ..order import draw, share
 from ..steps import Reading
 from .layout import Layout
 
+LABELS = "names of labels"
+"""Under which an order holds a hash of them."""
+
 
 class LabelledReader:
     """Records of one split, read into batches. It pickles, for workers.
@@ -68,11 +71,10 @@ class LabelledReader:
         digest = hashlib.blake2b(digest_size=8)
         for record in self.records:
             digest.update(repr(record).encode())
-        classes = hashlib.blake2b(repr(sorted(self.classes.items())).encode(), digest_size=8)
         return {
             "examples": len(self.records),
             "texts and labels": digest.hexdigest(),
-            "names of labels": classes.hexdigest(),
+            LABELS: hash_classes(self.classes),
             "batch_size": self.batch_size,
         }
 
@@ -103,3 +105,8 @@ class LabelledReader:
         laid = self.layout.lay(records, self.classes, self.tokenizer, self.max_tokens)
         numbers = sample[laid.record]
         return Batch(self.name, numbers, numbers, epoch[laid.record], text=laid.text, target=laid.target)
+
+
+def hash_classes(classes: Mapping[str, int]) -> str:
+    """A hash of names and numbers of classes."""
+    return hashlib.blake2b(repr(sorted(classes.items())).encode(), digest_size=8).hexdigest()

@@ -20,6 +20,7 @@ from interlingua.datamodules.train_tokenizer import LONGEST, train_tokenizer
 from interlingua.modalities.entry_counts import read_counts
 from interlingua.modalities.normalization import POLICY
 from interlingua.modalities.tokenizer import Tokenizer
+from interlingua.modalities.trained_tokenizer import identify
 from interlingua.modalities.vocabulary import Vocabulary
 from interlingua.tokenizer_command import main
 
@@ -232,13 +233,16 @@ def test_an_encoder_that_numbers_tokens_otherwise_is_told_with_both_numbers(chec
 def test_an_encoder_of_another_tokenizer_of_the_same_size_is_told(checked, data, tmp_path, capsys):
     """Pitfall T04: every number agrees, and every id means something else."""
     other = train_tokenizer(names(data)[:-50], tmp_path / "other.model", 1500, languages=LANGUAGES, report=lambda line: None)
-    file, _ = describe(checked, tmp_path, tokenizer=other.path)
+    file, ckpt = describe(checked, tmp_path, tokenizer=other.path)
     assert check(checked, "--encoder", file, "--limit-texts", 1) == 1
     printed = capsys.readouterr().out
     assert f"NOT FIT: {file} names another tokenizer: {other.path} has hash {other.hash[:12]}" in printed
     Path(other.path).unlink()
     assert check(checked, "--encoder", file, "--limit-texts", 1) == 0
     assert "other.model, which cannot be read here" in capsys.readouterr().out
+    torch.save({**torch.load(ckpt, weights_only=True), "tokenizer": identify(other)}, ckpt)  # as training writes it
+    assert check(checked, "--encoder", ckpt, "--limit-texts", 1) == 1
+    assert f"NOT FIT: {ckpt} names another tokenizer: {other.path} had hash {other.hash[:12]}" in capsys.readouterr().out
 
 
 def test_mistakes_of_check_are_one_line(checked, tmp_path, capsys):

@@ -212,7 +212,7 @@ def test_unequal_runs_are_refused_before_any_scoring(copies, capsys, transfer_ru
     for name in ("intents.jsonl", "renamed.jsonl"):
         (copies / name).write_text((transfer_runs / "intents.jsonl").read_text().replace("HassTurnOn", "Renamed"))
     files = {f"{DATA}{split}": "renamed.jsonl" for split in ("validation", "test")}
-    change_all(copies / "b", **files, **{f"{DATA}labels": ["Renamed", *labels[1:]]})
+    change_all(copies / "b", Labelled={}, **files, **{f"{DATA}labels": ["Renamed", *labels[1:]]})
     refused(capsys, "runs are of different tasks: labels of b are ", "a", "b")
 
 

@@ -74,7 +74,10 @@ def test_another_order_is_refused_by_name(data, files, tmp_path):
         ({"seed": 1}, "seed: checkpoint 0, now 1"),
         ({"batch_size": 8}, "batch_size: checkpoint 4, now 8"),
         ({"train": {"en": other}}, "texts and labels: checkpoint"),
-        ({"labels": [*LABELS[::-1]]}, "names of labels: checkpoint"),
+        (
+            {"labels": [*LABELS[::-1]]},
+            "data.labels are name, close, open, but the checkpoint's are open, close, name: ",
+        ),
         ({"limit": 6}, "examples: checkpoint 20, now 6"),
     ):
         with pytest.raises(ValueError, match=found):
