@@ -140,14 +140,25 @@ def _chart(
     keys = "".join(f'<span style="--key:var({color})">{text}</span>' for color, text in legend)
     keys += f'<span style="--key:var(--ablation)">{escape(ablation_name)}</span>' if paired else ""
     keys += f'<span class="dash">chance, {100 * chance.value:.1f} %</span>' if chance else ""
-    rows = "".join(_bar(bar, end, step, chance, bar.language in pictured, paired) for bar in bars)
+    rows = "".join(write_bar(bar, end, step, chance, bar.language in pictured, paired) for bar in bars)
     return (
         f'<figure class="card chart"><figcaption><h3>{TASKS[task]}</h3><div class="legend">{keys}</div></figcaption>'
         f'<div class="bars">{rows}{write_axis(0.0, end, step)}</div></figure>'
     )
 
 
-def _bar(bar: Series, end: float, step: float, chance: Record | None, trained: bool, paired: bool) -> str:
+def write_bar(bar: Series, end: float, step: float, chance: Record | None, trained: bool, paired: bool) -> str:
+    """One language's row of a chart.
+
+    Args:
+        bar: Its figure, and the one it is compared with.
+        end: Of the axis.
+        step: Distance of its marks.
+        chance: What guessing gets, a line; None: no line.
+        trained: In the colour of what was trained.
+        paired: Some row has two bars.
+    """
+
     def width(value: float) -> str:
         return f"{100 * min(1, max(0.0, value) / end):.2f}%"
 

@@ -9,6 +9,7 @@ trained. Writes `results.json` and `results.md`, the pairs that were taken, and 
 import re
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
+from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
@@ -20,16 +21,20 @@ from jaxtyping import Int64
 from ..modalities.batch import Batch
 from ..models.encoder import Encoder
 from ..models.pooling import Pooling
+from .language_names import language_name
 from .mined_pairs import write_pairs
 from .mining_chart import write_chart
 from .mining_scores import Candidates, Way, are_right, count, find_candidates, interval, resample, tune
 from .ranking import normalize
 from .results import Record, write_results, write_table
+from .sentence_page import Chart, Pair, Story, write_page
 from .sentence_reading import Part, SentenceReader, refuse_broken
 from .sentence_scores import Sentences
-from .sentence_views import View
+from .sentence_views import UNTRAINED, View
 
 METRICS = ("F1", "precision", "recall")
+SHOWN = 12
+"""Pairs of each language on the page."""
 
 
 class Collections(NamedTuple):
@@ -99,6 +104,7 @@ class SentenceMining(lightning.LightningModule):
         self.untrained = deepcopy(encoder) if untrained else None  # before a checkpoint fills it
         self.encoder, self.output, self.tuned_on, self.views = encoder, Path(output), tuned_on, self.reader.views
         self.margin, self.way, self.seed = margin, way, seed
+        self.shown: dict[str, dict[str, list[Pair]]] = {}
         self.task = "sentence_mining" if way == "max" else f"sentence_mining_{way}"
 
     def setup(self, stage: str) -> None:
@@ -236,6 +242,9 @@ class SentenceMining(lightning.LightningModule):
             samples = one.collections.samples
             taken = write_pairs(path, one.candidates, one.right, thresholds[code], samples, sides, (code, pivot))
             self.print(f"{taken} pairs of {split}/{code}: {path}")
+            with open(path, encoding="utf-8") as lines:
+                rows = [line.rstrip("\n").split("\t") for line in islice(lines, 1, 1 + SHOWN)]
+            self.shown.setdefault(name, {})[code] = [(row[0], row[3], row[4], row[5] == "yes") for row in rows]
 
     def _file(self, name: str, ending: str) -> Path:
         plain = re.sub(r"[^-\w]+", "_", name).strip("_")
@@ -246,4 +255,18 @@ class SentenceMining(lightning.LightningModule):
         for name in reported:
             table = [record for record in records if record.data == name]
             self.print(f"\n{self.task.replace('_', ' ').capitalize()}, {name}, shares in per cent:\n\n{write_table(table)}")
+        for name in (name for name in reported if not name.endswith(UNTRAINED)):
+            self._write_page(name, *([r for r in records if r.data == data] for data in (name, name + UNTRAINED)))
         self.print(f"All figures: {self.output / 'results.md'}")
+
+    def _write_page(self, name: str, own: Sequence[Record], untrained: Sequence[Record]) -> None:
+        pivot, count = language_name(self.reader.pivot), sum(record.metric == "F1" for record in own)
+        story = Story(
+            f"Sentence mining on {name}",
+            f"Translations of {count} language{'s' * (count != 1)} mined among sentences in {pivot}",
+            "Most sentences have no translation on the other side. Pairs are taken that score at least a threshold, which was "
+            f"tuned on {self.tuned_on}, for each language apart.",
+            "With 95 % intervals (sentences are drawn again; thresholds stay).",
+        )
+        charts = [Chart(metric, metric, own, untrained) for metric in METRICS]
+        write_page(self._file(name, "html"), story, charts, self.shown.get(name), pivot)

@@ -9,6 +9,7 @@ several layers and poolings one more. Where none of them is chosen, none is repo
 import re
 from collections.abc import Iterable, Sequence
 from copy import deepcopy
+from itertools import zip_longest
 from pathlib import Path
 
 import lightning
@@ -18,9 +19,11 @@ import torch
 from ..modalities.batch import Batch
 from ..models.encoder import Encoder
 from ..models.pooling import Pooling
+from .language_names import language_name
 from .results import Record, explain, write_results, write_summaries, write_table
-from .sentence_chart import write_chart
+from .sentence_chart import by, by_language, find_metric, write_chart
 from .sentence_heat_map import write_heat_map
+from .sentence_page import Chart, Story, write_page
 from .sentence_reading import Part, SentenceReader, refuse_broken, refuse_same_data
 from .sentence_scores import ACCURACY, Sentences, measure
 from .sentence_views import View
@@ -188,6 +191,19 @@ class SentenceRetrieval(lightning.LightningModule):
             self.print(f"\n{task}, {table[0].data}, in per cent:\n\n{write_table(table)}")
         below = [table for data in untrained for table in tables[data]]
         write_chart(self._file(name, "png"), *tables[name], name, below)
+        charts = [
+            Chart(own[0].task.removeprefix("sentence_retrieval_").replace("_", " "), find_metric(own), own, bare)
+            for own, bare in zip_longest(tables[name], below, fillvalue=())
+        ]
+        pivot, count = language_name(self.pivot), len(by_language(tables[name][0], find_metric(tables[name][0])))
+        story = Story(
+            f"Sentence retrieval on {name}",
+            f"Translations found between {pivot} and {count} language{'s' * (count != 1)}",
+            "Each sentence searches its translation among the sentences of the other language, by the vectors of an encoder "
+            f"that was never trained for it; {by(find_metric(tables[name][0]))}. Languages count alike.",
+            "Share of sentences whose nearest neighbour is their translation, with 95 % intervals (bootstrap over sentences).",
+        )
+        write_page(self._file(name, "html"), story, charts)
 
     def _file(self, name: str, ending: str) -> Path:
         plain = re.sub(r"[^-\w]+", "_", name).strip("_")

@@ -10,6 +10,9 @@ from ..modalities.batch import Text
 from ..models.encoder import Encoder, States
 from ..models.pooling import Pooling, pool
 
+UNTRAINED = ", untrained"
+"""Stands behind the name of a view of random weights."""
+
 
 class View(NamedTuple):
     """One way to a vector."""
@@ -26,7 +29,7 @@ class View(NamedTuple):
         """For people, and for the records."""
         layer = "last layer" if self.layer is None else f"layer {self.layer}"
         name = "projected vectors" if self.pooling is None else f"{layer}, {self.pooling}"
-        return f"{name}, untrained" if self.untrained else name
+        return name + UNTRAINED if self.untrained else name
 
     def look(self, states: States, text: Text) -> Float[Tensor, "B E"]:
         """The vectors of a batch's texts."""

@@ -282,6 +282,8 @@ def test_the_pairs_that_were_taken_are_written(tmp_path, data, capsys):
             assert (gold == "yes") == (number == partner < SIZES[f"test/{language}"][2])
         assert f"{len(rows)} pairs of test/{language}: {file}" in capsys.readouterr().out or language == "sw"
     assert not list(tmp_path.glob("*dev*"))
+    page = (tmp_path / "sentence_mining_test_last_layer_mean.html").read_text()
+    assert f'<td class="text" dir="auto" lang="{language}">{rows[0][3]}</td>' in page
     assert (tmp_path / "sentence_mining_test_last_layer_mean.png").read_bytes().startswith(b"\x89PNG")
 
 

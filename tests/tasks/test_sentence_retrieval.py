@@ -95,6 +95,8 @@ def test_writes_all_results(tmp_path, data, capsys, kind):
     assert mean.value == pytest.approx(sum(single) / 2)
     name = view.replace(", ", "_").replace(" ", "_")
     assert (tmp_path / f"sentence_retrieval_test_{name}.png").read_bytes().startswith(b"\x89PNG")
+    page = (tmp_path / f"sentence_retrieval_test_{name}.html").read_text()
+    assert "Translations found between English and 2 languages" in page
     tables = (tmp_path / "results.md").read_text()
     assert f"## Sentence retrieval to en: test, {view}" in tables
     assert "gallery size" in capsys.readouterr().out
