@@ -17,6 +17,7 @@ COMMANDS = {
     "regions": ("put regions of pictures into shards", "interlingua.regions_command:main"),
     "quickstart": ("train and measure a small encoder on real data, in minutes", "interlingua.quickstart:main"),
     "checkpoint": ("take over text towers of others, and give ours to others", "interlingua.checkpoint_command:main"),
+    "inspect": ("show what a fused encoder looks at, and what picture and text are worth", "interlingua.inspect_command:main"),
     "tokenizer": ("train, check and show a tokenizer", "interlingua.tokenizer_command:main"),
 }
 
