@@ -12,10 +12,28 @@ OPENED = ("encoder", "objectives")
 """Parts of a module that are told by their own parts: towers, and objectives by name."""
 
 
+BAR = 16
+"""Characters of the bar."""
+OTHERS = 10 + 1 + 17 + 11 + 5
+"""Characters of what else is in its line: what is done, a slash, times, speed, and spaces between."""
+
+
+def choose_metrics(metrics: dict[str, Any], room: int) -> dict[str, Any]:
+    """The first metrics that fit in a number of characters, as they are shown: `mlm: 5.123`, and a space between."""
+    chosen: dict[str, Any] = {}
+    for name, value in metrics.items():
+        room -= len(f"{name}: {value:.3f}" if isinstance(value, float) else f"{name}: {value}") + bool(chosen)
+        if room < 0:
+            break
+        chosen[name] = value
+    return chosen
+
+
 class StepBar(RichProgressBar):
     """Lightning's progress bar for training that is counted in steps, with the last loss of each objective.
 
-    It counts all steps of the run, those before a resumption too.
+    It counts all steps of the run, those before a resumption too, and is never wider than the terminal: losses that have no
+    room are left out, and are in the logs.
     """
 
     @property
@@ -44,9 +62,24 @@ class StepBar(RichProgressBar):
     def _get_train_description(self, current_epoch: int) -> str:
         return "training"  # not "Epoch 0/-2"
 
+    def on_test_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """Come to rest before results are printed; a bar that still moves is printed behind them."""
+        self._stop_progress()
+
+    def configure_columns(self, trainer: Trainer) -> list:
+        """Lightning's, with a shorter bar."""
+        columns = super().configure_columns(trainer)
+        for column in columns:
+            if hasattr(column, "bar_width"):
+                column.bar_width = BAR
+        return columns
+
     def get_metrics(self, trainer: Trainer, pl_module: LightningModule) -> dict[str, Any]:
+        """What there is room for, under short names."""
         metrics = super().get_metrics(trainer, pl_module)
-        return {name.removeprefix("train/"): value for name, value in metrics.items() if name != "v_num"}
+        named = {name.removeprefix("train/"): value for name, value in metrics.items() if name != "v_num"}
+        left = OTHERS + BAR + 2 * len(str(self.total_train_batches))
+        return choose_metrics(named, self._console.width - left if self.is_enabled else 0)
 
 
 class TellSize(Callback):

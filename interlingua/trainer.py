@@ -1,5 +1,6 @@
 """LightningCLI as we want it: checked before it builds, quiet, and its resolved configuration in every checkpoint."""
 
+import inspect
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,10 +20,12 @@ from .callbacks import KeepConfiguration, LogEnds, WatchObjectives, keep_last
 from .checking import REPLACED, accepted, agree, build, check_class, check_keys, check_trainer, condense, import_class, link
 from .checkpoints import CONFIGURATION, read_checkpoint, without_start
 from .configuration import ConfigurationError, differences
+from .ending import tell_end
 from .interruption import Interruption
 from .joints import check_joints
 from .monitors import CheckMonitors
 from .progress import StepBar, TellSize
+from .reading_length import fit_length
 from .refusals import find_refusal
 from .report import ReportData
 
@@ -151,6 +154,12 @@ class Command(LightningCLI):
     def _run_subcommand(self, subcommand: str) -> None:
         with told_in_a_line(), self.interruption.watch():
             super()._run_subcommand(subcommand)
+        if subcommand == "fit" and self.trainer.is_global_zero:
+            root = self.trainer.default_root_dir
+            logs = next((folder for one in self.trainer.loggers if (folder := getattr(one, "log_dir", None))), None)
+            last = self.last_checkpoint()
+            for line in tell_end(self.trainer.global_step, last, root, logs, self.model, self.kept.get("data")):
+                print(line)
 
     def instantiate_trainer(self, **kwargs: Any) -> Trainer:
         """Add our loggers, checkpoints and the saved configuration to what the configuration asks for."""
@@ -182,6 +191,7 @@ class Command(LightningCLI):
 
 def check(command: str, configuration: dict[str, Any], options: list[str]) -> None:
     """Refuse what nothing reads, before anything is built; write links between data and model into it."""
+    check_method(command, configuration.get("model"))  # first: another command has other options
     check_keys("", configuration, options)
     for part in ("trainer", "model", "data"):
         node = configuration.get(part)
@@ -199,8 +209,10 @@ def check(command: str, configuration: dict[str, Any], options: list[str]) -> No
             raise ConfigurationError(f"{part}.class_path: nothing sets it (found only {', '.join(node)})")
         if node:
             import_class(f"{part}.class_path", node["class_path"])
-    check_method(command, configuration["model"]["class_path"])
     link(configuration)
+    told = None if command == "fit" else fit_length(configuration)
+    if told is not None:
+        rank_zero_info(told)
     for part in ("model", "data"):
         if configuration.get(part):
             check_class(part, configuration[part])
@@ -220,15 +232,30 @@ def tell_changes(path: str, kept: dict[str, Any]) -> None:
         rank_zero_info(f"the run goes on with other options than {path} was trained with: {told}")
 
 
-def check_method(command: str, path: str) -> None:
-    """Refuse a command that a model has nothing to run for."""
+STEPS = {
+    "fit": ("training_step",),
+    "validate": ("validation_step",),
+    "test": ("test_step",),
+    "predict": ("predict_step", "forward"),
+}
+"""For each command, what a model must have one of."""
+
+
+def check_method(command: str, node: Any) -> None:
+    """Refuse a command that a model has nothing to run for; what is no model is refused elsewhere."""
+    path = node.get("class_path") if isinstance(node, dict) else None
+    if not isinstance(path, str):
+        return
     found = import_class("model.class_path", path)
-    steps = {"fit": "training_step", "validate": "validation_step", "test": "test_step"}
-    there = [name for name, step in steps.items() if getattr(found, step, None) is not getattr(LightningModule, step)]
-    if command in steps and command not in there:
+    there = [
+        name
+        for name, steps in STEPS.items()
+        if any(getattr(found, step, None) is not getattr(LightningModule, step) for step in steps)
+    ]
+    if command not in there and inspect.isclass(found) and issubclass(found, LightningModule):
         raise ConfigurationError(
-            f"model.class_path: {path} has no {steps[command]}, so `interlingua {command}` has nothing to run; it is for "
-            f"{' and '.join(there) or 'none of fit, validate and test'} (configs/evaluate has models to test with)"
+            f"model.class_path: {path} has no {STEPS[command][0]}, so `interlingua {command}` has nothing to run; it is for "
+            f"{' and '.join(there) or 'none of the commands'} (configs/evaluate has models to test with)"
         )
 
 

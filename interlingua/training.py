@@ -192,11 +192,7 @@ def show_help(command: str, classes: Sequence[str]) -> int:
         fit = command == "fit"
         print(HELP.format(command=command, ckpt_path=CKPT_PATH[fit], overwrite=OVERWRITE if fit else ""), end="")
         return 0
-    from jsonargparse import ArgumentParser
+    from .class_help import describe_class
 
-    from .checking import add_arguments, import_class
-
-    parser = ArgumentParser(prog=classes[0], usage="class_path and init_args", add_help=False)
-    add_arguments(parser, import_class("--help", classes[0]), fail_untyped=False)
-    parser.print_help()
+    print(describe_class(classes[0]), end="")
     return 0

@@ -9,6 +9,7 @@ import yaml
 from interlingua.__main__ import main
 from interlingua.datamodules.shards.command import main as shards
 from interlingua.datamodules.train_tokenizer import train_tokenizer
+from interlingua.reading_length import fit_length
 from interlingua.tasks.results import read_results
 
 LANGUAGES = ("en", "de", "ja")
@@ -51,7 +52,6 @@ def test_from_shards_to_figures(tmp_path, parallel, capsys):
             "init_args": {
                 "sources": {"parallel/test": str(parallel / "test")},
                 "tokenizer": str(parallel / "tokenizer.model"),
-                "max_tokens": 32,
                 "limit": 80,
                 "least": 80,
                 "workers": 0,
@@ -77,3 +77,32 @@ def test_what_does_not_fit_is_told_in_a_line(tmp_path, parallel, capsys):
     arguments = ["test", "--config", "configs/evaluate/sentences.yaml", "--model.checkpoint", str(tmp_path / "none.ckpt")]
     assert main(arguments) == 2
     assert "none.ckpt does not exist; train it with `interlingua fit`" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", ["predict", "validate", "fit"])
+@pytest.mark.parametrize("name", ["bucc", "sentences", "tatoeba"])
+def test_a_command_that_has_nothing_to_do_is_told_so(capsys, command, name):
+    """Before its options are: `verbose` is one of testing alone."""
+    assert (
+        main([command, "--config", f"configs/evaluate/{name}.yaml", "--model.encoder", "null", "--model.checkpoint", "null"])
+        == 2
+    )
+    told = capsys.readouterr().err
+    assert f"so `interlingua {command}` has nothing to run; it is for test" in told
+    assert "no such key" not in told
+
+
+def test_texts_are_read_as_long_as_the_encoder_reads_where_nobody_says():
+    """XLM of 64 tokens under data that read 128 by default; what is given stays, and is refused where it does not fit."""
+    tower = {"class_path": "x", "init_args": {"text": {"class_path": "y", "init_args": {"max_tokens": 64}}}}
+    for path in ("sentences.SentenceRetrievalData", "labelled.sentence_mining.BuccData", "labelled.sentence_pairs.TatoebaData"):
+        data = {"class_path": f"interlingua.datamodules.{path}", "init_args": {"tokenizer": "a"}}
+        told = fit_length({"model": {"init_args": {"encoder": tower}}, "data": data})
+        assert told == "data.max_tokens is 64, as the encoder reads no longer texts (by default 128)"
+        assert data["init_args"] == {"tokenizer": "a", "max_tokens": 64}
+        assert fit_length({"model": {"init_args": {"encoder": tower}}, "data": data}) is None
+        data["init_args"] = {"max_tokens": 100}
+        assert fit_length({"model": {"init_args": {"encoder": tower}}, "data": data}) is None
+        data["init_args"], longer = {}, {"init_args": {"max_tokens": 512}}
+        assert fit_length({"model": {"init_args": {"encoder": longer}}, "data": data}) is None
+        assert data["init_args"] == {}

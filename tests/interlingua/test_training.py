@@ -142,6 +142,37 @@ def test_a_used_folder_is_not_written_over(trained, capsys):
     assert torch.load(LAST, weights_only=True)["global_step"] == 1
 
 
+def test_the_end_of_a_run_tells_where_everything_is(folder, capsys):
+    assert main(["fit", "--config", "experiment.yaml"]) == 0
+    told = capsys.readouterr().out.splitlines()
+    assert told[-1] == f"2 steps are trained; checkpoint {LAST}; logs in runs/default/logs/version_0"
+    assert main(["fit", "--config", "experiment.yaml", "--trainer.logger", "false", "--trainer.fast_dev_run", "1"]) == 0
+    assert capsys.readouterr().out.splitlines()[-1] == "1 steps are trained; no checkpoint; no logs"
+
+
+def test_the_next_command_is_told_where_there_is_one_that_fits(tmp_path):
+    from types import SimpleNamespace
+
+    from interlingua.ending import LABELLED, tell_end
+
+    last = tmp_path / "last.ckpt"
+    last.touch()
+
+    def told(data, **encoder):
+        model = SimpleNamespace(encoder=SimpleNamespace(**encoder))
+        return [line.removeprefix("next: ") for line in tell_end(5, last, "runs/x", None, model, data)[1:]]
+
+    (text,) = told({"init_args": {"tokenizer": "a.model"}}, widths={"text": 8, "translation": 8}, vector_width=None)
+    assert text.startswith(f"interlingua test --config configs/evaluate/sentences.yaml --model.checkpoint {last} ")
+    assert "--data.tokenizer a.model" in text
+    (text,) = told(None, widths={"text": 8, "translation": 8, "image": 8}, vector_width=4)
+    assert "configs/evaluate/retrieval.yaml" in text
+    assert told(None, widths={"text": 8, "regions": 8}, vector_width=None) == []
+    assert told({"class_path": LABELLED}, widths={"text": 8}) == ["interlingua transfer runs/x --output runs/x"]
+    last.unlink()
+    assert tell_end(5, last, "runs/x", None, None, None) == [f"5 steps are trained; checkpoints in {tmp_path}; no logs"]
+
+
 def test_a_short_run_leaves_figures(folder):
     """Shorter than the intervals of logging and validation."""
     intervals = ["--trainer.log_every_n_steps", "50", "--trainer.val_check_interval", "50"]
