@@ -6,6 +6,7 @@ from pathlib import Path
 from tempfile import TemporaryFile
 from typing import Any
 
+from .checkpoint_words import IDS, account
 from .configuration import ConfigurationError
 from .datamodules.arguments import OneLineParser
 
@@ -13,7 +14,6 @@ PROGRAM = "interlingua checkpoint"
 NAMES = ("bert", "xlm-roberta", "xlm-roberta-xl", "xlm")
 FUSED = ("visualbert", "lxmert", "uniter", "vilbert", "volta")
 """Fused encoders (see `fused_checkpoint`); only the first two are exported."""
-IDS = ("pad", "unknown", "start", "end", "mask")
 
 
 def main(argv: list[str]) -> int:
@@ -156,15 +156,6 @@ def _read_ids(file: str) -> list[int]:
     if wrong:
         raise ConfigurationError(f"{file}: {wrong[0]!r} is no id; expected one number a line")
     return [int(line) for line in lines]
-
-
-def account(matched: int, there: int, missing: list[str], unexpected: list[str]) -> None:
-    """Say what became of all names; the rest of `there` are buffers and copies."""
-    rest = there - matched - len(unexpected)
-    aside = f" ({rest} buffers or copies set aside)" if rest > 0 else ""
-    print(f"{matched} of {there} weights matched, {len(missing)} missing, {len(unexpected)} unexpected{aside}")
-    for name in unexpected:
-        print(f"unexpected, left aside: {name}")
 
 
 def _describe(pretrained: Any) -> None:

@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from .checkpoint_command import IDS, account
+from .checkpoint_words import IDS, account
 from .configuration import ConfigurationError
 
 MATCHING = (".ImageTextMatching", ".HardImageTextMatching")
