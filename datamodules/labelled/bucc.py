@@ -38,8 +38,8 @@ class Bucc:
             skipped: Counts blank sentences, and pairs that have one; None: a warning tells.
 
         Raises:
-            ValueError: Names file and line; a file is missing, a line has not two columns, a key stands twice, or a pair has a
-                key that no sentence has.
+            ValueError: Names file and line; a file is missing, empty, or there twice (plain and `.gz`), a line has not two
+                columns, a key stands twice, or a pair has a key that no sentence has.
         """
         ending = f"-{self.pivot}.{self.split}.{self.pivot}"
         names = [file.name.removesuffix(".gz") for file in folder.glob("*")]
@@ -59,7 +59,10 @@ class Bucc:
 
 
 def _find(folder: Path, name: str) -> Path | None:
-    return next((path for path in (folder / name, folder / f"{name}.gz") if path.is_file()), None)
+    found = [path for path in (folder / name, folder / f"{name}.gz") if path.is_file()]
+    if len(found) > 1:
+        raise ValueError(f"{found[0]} and {found[1].name} are both there; which is meant is not told: move one away")
+    return found[0] if found else None
 
 
 def _require(folder: Path, name: str) -> Path:
@@ -80,6 +83,8 @@ def _read_texts(file: Path, skipped: Counter[str]) -> dict[str, str]:
             raise ValueError(f"{where}: the key {key!r} stands twice; copy the file anew")
         texts[key] = text
         skipped.update(["blank sentence"] if is_blank(text) else [])
+    if all(map(is_blank, texts.values())):
+        raise ValueError(f"{file}: {f'all of {len(texts)} sentences are blank' if texts else 'it is empty'}; copy it anew")
     return texts
 
 

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import partial
-from itertools import count
+from itertools import combinations, count
 from pathlib import Path
 
 from lightning import LightningDataModule
@@ -86,8 +86,8 @@ class BuccData(LightningDataModule):
         """Read the folders and list all batches.
 
         Raises:
-            ValueError: Files are missing or are not what they should be, gold pairs among them; or a language is not in
-                every source.
+            ValueError: Files are missing or are not what they should be, gold pairs among them; a language is not in every
+                source, or two sources have the same gold pairs.
         """
         if self.parts:
             return
@@ -99,6 +99,8 @@ class BuccData(LightningDataModule):
                     f"source {name!r} has no {', '.join(lacking)}, which another source has; thresholds are tuned for each "
                     f"language apart, so add its files, or set `languages` to those in all (here: {', '.join(languages)})"
                 )
+        for one, other in combinations(found, 2):
+            self._compare(one, found[one], other, found[other])
         self.found = {f"{name}/{code}": one for name, own in found.items() for code, one in own.items()}
         self.parts = [part for name, own in found.items() for code in own for part in self._list(f"{name}/{code}", own[code])]
 
@@ -121,6 +123,22 @@ class BuccData(LightningDataModule):
                 )
         return {code: found[code] for code in taken}
 
+    def _compare(self, one: str, ours: dict[str, Comparable], other: str, theirs: dict[str, Comparable]) -> None:
+        """Refuse what would be tuned on and reported, under whatever keys and names; say so where it is a part."""
+        for code, found in ours.items():
+            left, right = gold_texts(found), gold_texts(theirs[code])
+            shared = len(left & right)
+            if shared == min(len(left), len(right)):
+                raise ValueError(
+                    f"sources {one!r} and {other!r} have the same gold pairs in {code} ({shared}); what thresholds are tuned "
+                    "on must not be what is reported: give each the files of its own split"
+                )
+            if shared and self.trainer.global_rank == 0:
+                log.warning(
+                    "sources %s and %s share %d gold pairs in %s, of %d and %d: what is reported was in part tuned on",
+                    *(one, other, shared, code, len(left), len(right)),
+                )
+
     def _list(self, source: str, found: Comparable) -> list[partial[Reading]]:
         cut = partial(cut_sentences, tokenizer=self.tokenizer, max_tokens=self.max_tokens, batch_size=self.batch_size)
         left, right = number_texts(found)
@@ -141,6 +159,11 @@ class BuccData(LightningDataModule):
     def test_dataloader(self) -> Batches:
         """All batches of this process: as many as each other has, perhaps with an empty one at the end."""
         return Batches(self.parts, self.trainer, self.workers, self.start_method, FaultTally("evaluation", 1.0))
+
+
+def gold_texts(found: Comparable) -> set[tuple[str, str]]:
+    """Both sentences of every gold pair."""
+    return {(found.texts[left], found.translations[right]) for left, right in found.pairs or ()}
 
 
 def number_texts(found: Comparable) -> tuple[list[tuple[int, str]], list[tuple[int, str]]]:

@@ -2,7 +2,9 @@
 
 import logging
 from collections import Counter
+from collections.abc import Iterable
 from functools import partial
+from itertools import combinations
 from pathlib import Path
 
 from lightning import LightningDataModule
@@ -72,10 +74,17 @@ class TatoebaData(LightningDataModule):
         Raises:
             ValueError: Files are missing or are not what they should be, or no language is left.
         """
-        if not self.parts:
-            self.parts = [part for name, folder in self.sources.items() for part in self._list(name, Path(folder))]
+        if self.parts:
+            return
+        found = {name: self._read(name, Path(folder)) for name, folder in self.sources.items()}
+        for one, other in combinations(found, 2):
+            same = [code for code, pairs in found[one].items() if _texts(pairs) == _texts(found[other].get(code, []))]
+            if same and self.trainer.global_rank == 0:
+                log.warning("sources %s and %s hold the same sentences in %s", one, other, ", ".join(same))
+        self.parts = [part for name, pairs in found.items() for part in self._number(name, pairs)]
 
-    def _list(self, name: str, folder: Path) -> list[partial[Reading]]:
+    def _read(self, name: str, folder: Path) -> dict[str, list[Translation]]:
+        """Pairs of a source by language, of those that are searched."""
         first = self.trainer.global_rank == 0
         found: dict[str, list[Translation]] = {}
         try:
@@ -96,7 +105,7 @@ class TatoebaData(LightningDataModule):
         ):
             if codes and first:
                 log.warning("source %s: left out, as they %s: %s", name, why, ", ".join(codes))
-        return self._number(name, {code: found[code] for code in kept})
+        return {code: found[code] for code in kept}
 
     def _number(self, name: str, pairs: dict[str, list[Translation]]) -> list[partial[Reading]]:
         cut = partial(cut_sentences, tokenizer=self.tokenizer, max_tokens=self.max_tokens, batch_size=self.batch_size)
@@ -109,3 +118,7 @@ class TatoebaData(LightningDataModule):
     def test_dataloader(self) -> Batches:
         """All batches of this process: as many as each other has, perhaps with an empty one at the end."""
         return Batches(self.parts, self.trainer, self.workers, self.start_method, FaultTally("evaluation", 1.0))
+
+
+def _texts(pairs: Iterable[Translation]) -> set[tuple[str, str]]:
+    return {(pair.text, pair.translation) for pair in pairs}

@@ -35,8 +35,8 @@ class Tatoeba:
             skipped: Counts pairs with a blank side; None: a warning tells.
 
         Raises:
-            ValueError: Names the folder or file; there are no such files, none in the language, a side is missing, or the sides
-                have other numbers of lines.
+            ValueError: Names the folder or file; there are no such files, none in the language, a side is missing or there
+                twice, two codes mean one language, the sides have other numbers of lines, or no pair has text on both.
         """
         sides = self._find(folder)
         taken = [code for code in sorted(sides) if language is None or shorten(language) == shorten(code)]
@@ -45,16 +45,27 @@ class Tatoeba:
         with tell_skips(folder, skipped) as skips:
             for code in taken:
                 own = check_language(shorten(code), f"{sides[code][0]}, name")
-                for number, (text, translation) in enumerate(_read_pairs(*sides[code]), 1):
+                blank, pairs = 0, _read_pairs(*sides[code])
+                for number, (text, translation) in enumerate(pairs, 1):
                     if is_blank(text) or is_blank(translation):
                         skips["pair with a blank side"] += 1
+                        blank += 1
                     else:
                         yield Translation(own, str(number), text, shorten(self.pivot), translation)
+                if blank == len(pairs):
+                    file, other = sides[code]
+                    raise ValueError(
+                        f"{file} and {other.name}: {f'all of {blank} pairs have a blank side' if blank else 'both are empty'}; "
+                        "copy them anew, or move them away"
+                    )
 
     def _find(self, folder: Path) -> dict[str, tuple[Path, Path]]:
         """Both sides of each language, by its code as it is written."""
         named = [(file, name) for file in folder.glob("*") if (name := _NAME.fullmatch(file.name))]
-        files = {(name[1], name[3]): file for file, name in named if name[2] == self.pivot}
+        files: dict[tuple[str, str], Path] = {}
+        for file, name in sorted(named, key=lambda pair: pair[0]):
+            if name[2] == self.pivot and (other := files.setdefault((name[1], name[3]), file)) != file:
+                raise ValueError(f"{other} and {file.name} are the same side; which is meant is not told: move one away")
         codes = {code for code, _ in files}
         if not codes:
             if any(_SORTED.fullmatch(file.name) for file in folder.glob("*")):
@@ -67,6 +78,14 @@ class Tatoeba:
             for side in (code, self.pivot):
                 if (code, side) not in files:
                     raise ValueError(f"{folder}: tatoeba.{code}-{self.pivot}.{side} is missing; copy it beside the other side")
+        meant = {shorten(self.pivot): self.pivot}
+        for code in sorted(codes):
+            if shorten(code) in meant:
+                raise ValueError(
+                    f"{folder}: tatoeba.{code}-{self.pivot}.* is in {shorten(code)}, as {meant[shorten(code)]!r} is, and one "
+                    "language has one set; move one away, or correct its code"
+                )
+            meant[shorten(code)] = code
         return {code: (files[code, code], files[code, self.pivot]) for code in codes}
 
 

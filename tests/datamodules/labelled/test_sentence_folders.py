@@ -180,3 +180,67 @@ def test_bucc_faults(bucc, data):
         "bucc/dev/de",
         "bucc/test/de",
     }
+
+
+@pytest.mark.parametrize(
+    ("files", "message"),
+    [
+        (
+            {"tatoeba.deu-eng.deu.gz": "Ein Hund.\n"},
+            r"tatoeba.deu-eng.deu and tatoeba.deu-eng.deu.gz are the same side; .*away",
+        ),
+        (
+            {"tatoeba.de-eng.de": "Ein Hund.\n", "tatoeba.de-eng.eng": "A dog.\n"},
+            r"tatoeba.deu-eng.\* is in de, as 'de' is, and one language has one set; move one away",
+        ),
+        ({"tatoeba.en-eng.en": "A dog.\n", "tatoeba.en-eng.eng": "A dog.\n"}, "tatoeba.en-eng.* is in en, as 'eng' is"),
+        (
+            {"tatoeba.swh-eng.swh.gz": "", "tatoeba.swh-eng.eng": ""},
+            "swh.gz and tatoeba.swh-eng.eng: both are empty; copy them",
+        ),
+        ({"tatoeba.deu-eng.deu": "\n" * 5}, "deu-eng.deu and tatoeba.deu-eng.eng: all of 5 pairs have a blank side"),
+    ],
+)
+def test_files_of_tatoeba_that_cannot_be_meant(tatoeba, data, files, message):
+    for name, content in files.items():
+        put(tatoeba / name, content)
+    with pytest.raises(ValueError, match=f"source 'tatoeba': .*{message}"):
+        pairs(tatoeba, data)
+
+
+def test_two_folders_of_the_same_sentences_are_told(tatoeba, data, tmp_path_factory, caplog):
+    other = tmp_path_factory.mktemp("other")
+    for name in ("tatoeba.deu-eng.deu", "tatoeba.deu-eng.eng", "tatoeba.swh-eng.swh.gz"):
+        (other / name).write_bytes((tatoeba / name).read_bytes())
+    put(other / "tatoeba.swh-eng.eng", lines(ENGLISH[2:]))
+    sources = {"one": str(tatoeba), "other": str(other)}
+    read(TatoebaData(sources, small_tokenizer(data).path, least=1, max_tokens=32, workers=0))
+    assert [line for line in caplog.messages if "same" in line] == ["sources one and other hold the same sentences in de"]
+
+
+def test_files_of_bucc_that_cannot_be_meant(bucc, data):
+    for name, content, message in (
+        ("de-en.dev.gold.gz", "de-0\ten-0\n", r"de-en.dev.gold and de-en.dev.gold.gz are both there; .* move one away"),
+        ("de-en.dev.de", "", "de-en.dev.de: it is empty; copy it anew"),
+        ("de-en.test.en", "en-2\t\u200b\n", "de-en.test.en: all of 1 sentences are blank"),
+    ):
+        before = (bucc / name).read_bytes() if (bucc / name).exists() else None
+        put(bucc / name, content)
+        with pytest.raises(ValueError, match=message):
+            collections(bucc, data)
+        (bucc / name).unlink() if before is None else (bucc / name).write_bytes(before)
+    collections(bucc, data)
+
+
+def test_what_is_tuned_on_is_not_what_is_reported_under_other_keys(bucc, data, caplog):
+    put(bucc / "de-en.dev.gold", "de-2\ten-2\nde-0\ten-1\n")
+    put(bucc / "de-en.test.de", keyed("t", GERMAN))
+    put(bucc / "de-en.test.gold", "t-2\ten-2\nt-1\ten-1\n")
+    collections(bucc, data)
+    assert (
+        "sources bucc/dev and bucc/test share 1 gold pairs in de, of 2 and 2: what is reported was in part tuned on"
+        in caplog.text
+    )
+    put(bucc / "de-en.test.gold", "t-2\ten-2\nt-0\ten-1\n")
+    with pytest.raises(ValueError, match=r"'bucc/dev' and 'bucc/test' have the same gold pairs in de \(2\); .* its own split"):
+        collections(bucc, data)
