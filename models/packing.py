@@ -57,6 +57,7 @@ class Packing:
         self.present = torch.cat([stream.present for stream in streams], dim=1)  # [B, sum of L]
         counts = self.present.sum(dim=1)
         lengths = counts.tolist()
+        starts: Sequence[int]
         if plan is None:
             self.length = choose_length(lengths)
             starts = pack(lengths, self.length)
