@@ -54,8 +54,10 @@ def read_dictionary(path: str | Path) -> Dictionary:
 
     Raises:
         FileNotFoundError: There is none.
-        ValueError: It is not such a file.
+        ValueError: It is not such a file, or holds no pair.
     """
+    if Path(path).is_dir():
+        raise ValueError(f"dictionary {path} is a folder; give the .npz in it that `interlingua tokenizer dictionary` wrote")
     try:
         with Path(path).open("rb") as file, np.load(file, allow_pickle=False) as arrays:
             if int(arrays["format"]) != FORMAT:
@@ -89,6 +91,10 @@ def _check(found: Dictionary) -> None:
         and found.pairs.shape[1] == 2
         and ((found.pairs >= 0) & (found.pairs < words)).all()
         and ((found.pieces >= 0) & (found.pieces < len(found.punctuation))).all()
+        and (found.language >= 0).all()
+        and (found.word >= 0).all()
     )
     if not fits:
         raise ValueError(f"{words} words, {pieces} pieces and pairs of shape {found.pairs.shape} that do not belong together")
+    if not len(found.pairs):
+        raise ValueError("no pair, so that nothing could be replaced by it")

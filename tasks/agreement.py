@@ -55,6 +55,11 @@ def check_counted(objectives: Mapping[str, Objective], tokenizer: Tokenizer) -> 
                 f"but {tokenizer.path} is {tokenizer.hash[:12]}; write it anew (`interlingua tokenizer dictionary ... "
                 f"--tokenizer {tokenizer.path}`)"
             )
+        if dictionary is not None and (most := int(dictionary.language.max())) >= len(tokenizer.languages):
+            raise ValueError(
+                f"objective {name}: {objective.dictionary_path} has words in language {most}, but {tokenizer.path} numbers "
+                f"{len(tokenizer.languages)} from 0; it is damaged: write it anew (`interlingua tokenizer dictionary`)"
+            )
 
 
 def check_classes(objectives: Mapping[str, Objective], data: object) -> None:

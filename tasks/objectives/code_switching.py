@@ -24,6 +24,7 @@ from .halves import readable
 from .hiding import Scheme, check_hiding
 from .objective import Loss, Objective
 from .phrases import Phrases, Words, choose_phrases, find_words, ordinary, windows
+from .ranges import check_range
 from .replacing import Pool, pool_text, replace_phrases
 from .rows import refuse_packed, refuse_single
 from .token_prediction import count_hidden, hide_texts, predict_hidden
@@ -32,6 +33,10 @@ from .word_weights import check_counts, load_counts, weigh_entries
 log = logging.getLogger(__name__)
 
 WHO = "code switching"
+LOOKED_AT = 64
+"""Sentences of a source in training, of which one at least has a phrase that is replaced; else that is said."""
+LONGEST = 512
+"""Words of a phrase: no published tower reads longer texts, and every word has room for as many phrases."""
 KIND, SWITCH = salt("kind of input"), salt("switch")
 
 
@@ -111,13 +116,13 @@ class CodeSwitching(Objective):
                 raise ValueError(f"{WHO}: {name} is {number}, but a share lies between 0 and 1")
         self.alignments, self.layer, self.share, self.phrase = alignments, layer, share, phrase
         self.source, self.target, self.path, self.dictionary_path = source, target, counts, dictionary
-        self.dictionary: Dictionary | None = None if dictionary is None else read_dictionary(dictionary)
-        self.search = None if self.dictionary is None else DictionarySearch(self.dictionary, phrase)
+        self.dictionary, self.search = _open_dictionary(dictionary, phrase)
         self.hiding = check_hiding(WHO, scheme, rate, keep, random)
         self.counts = load_counts(WHO, alpha, counts, scheme)
         weights = None if self.counts is None else weigh_entries(torch.from_numpy(self.counts.counts), alpha)
         self.register_buffer("weights", weights, persistent=False)
         self._warned: set[str] = set()
+        self._pure: dict[str, int | None] = {}
 
     def connect(self, encoder: Encoder) -> None:
         """Build the head.
@@ -204,6 +209,7 @@ class CodeSwitching(Objective):
         phrases = phrases._replace(valid=phrases.valid & switched[:, None, None])
         room = self.room - own.text.present.sum(1)
         chosen = choose_phrases(phrases, words, self.share, room, self._seed(own))
+        self._watch(own, len(chosen.row))
         return own._replace(text=replace_phrases(own.text, chosen, pool, self.vocabulary.pad))
 
     def _switch_by_states(self, encoder: Encoder, marked: Batch) -> Batch:
@@ -238,6 +244,39 @@ class CodeSwitching(Objective):
                 batch.source,
             )
 
+    def _watch(self, own: Batch, replaced: int) -> None:
+        """Say once for each source that is trained on that nothing of its first sentences was replaced."""
+        pure = self._pure.get(own.source, 0)
+        if pure is None or not self.training or self.source + self.target >= 1 or not self.share:
+            return
+        pure = self._pure[own.source] = None if replaced else pure + own.size
+        if pure is None or pure < LOOKED_AT:
+            return
+        self._pure[own.source] = None
+        if own.source not in self._warned:
+            where = {"dictionary": f"in {self.dictionary_path}", "given": "aligned", "self": "aligned by its states"}
+            log.warning(
+                "%s: source %s: no phrase of its first %d sentences that could be replaced is %s, so that all of them stay in "
+                "one language, as in masked language modelling. Are its languages those of the dictionary or the alignments, "
+                "and its sentences long enough (share: %g of the words of each, rounded down)?",
+                *(WHO, own.source, pure, where[self.alignments], self.share),
+            )
+
+
+def _open_dictionary(path: str | None, phrase: int) -> tuple[Dictionary | None, DictionarySearch | None]:
+    """The dictionary, and what looks words up in it.
+
+    Raises:
+        FileNotFoundError, ValueError: It cannot be read, or nothing in it is short enough.
+    """
+    if path is None:
+        return None, None
+    found = read_dictionary(path)
+    search = DictionarySearch(found, phrase)
+    if not len(search.keys):
+        raise ValueError(f"{WHO}: no translation in {path} has {phrase} words or fewer, as `phrase` allows; set it higher")
+    return found, search
+
 
 def _check_options(alignments: str, dictionary: str | None, layer: int | None, phrase: int) -> None:
     if alignments not in ("given", "dictionary", "self"):
@@ -249,8 +288,7 @@ def _check_options(alignments: str, dictionary: str | None, layer: int | None, p
         )
     if layer is not None and (alignments != "self" or layer < 0):
         raise ValueError(f"{WHO}: layer is {layer} and alignments is {alignments}; expected 0 or more, with alignments: self")
-    if phrase < 1:
-        raise ValueError(f"{WHO}: phrase is {phrase}; expected 1 word or more")
+    check_range(WHO, "phrase", phrase, 1, LONGEST, " words")
 
 
 def _check_layer(encoder: Encoder, layer: int | None) -> int:

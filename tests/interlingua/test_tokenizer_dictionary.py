@@ -85,3 +85,6 @@ def test_a_dictionary_of_another_tokenizer_is_refused(folder, data):
     check_counted({"alm": own, "plain": CodeSwitching(), "mlm": MaskedLanguage()}, tokenizer)
     with pytest.raises(ValueError, match=rf"objective alm: .*foreign.npz .*tokenizer 0{{12}}, but .*{tokenizer.hash[:12]}"):
         check_counted({"alm": foreign}, tokenizer)
+    write_dictionary(found._replace(language=found.language + 12), folder / "beyond.npz")
+    with pytest.raises(ValueError, match=r"objective alm: .*beyond.npz has words in language \d\d, but .* numbers 12 from 0"):
+        check_counted({"alm": CodeSwitching("dictionary", str(folder / "beyond.npz"))}, tokenizer)

@@ -41,6 +41,9 @@ def test_a_file_holds_the_dictionary_and_who_cut_it(tmp_path):
         {"pairs": np.array([0, 1])},
         {"pieces": np.array([5, 6, 7, 10])},
         {"word": np.array([0, 0, 1])},
+        {"word": np.array([0, 0, -1, 0])},
+        {"language": np.array([0, -1, 1])},
+        {"pairs": np.zeros((0, 2), int)},
     ],
 )
 def test_refuses_parts_that_do_not_belong_together(changes, tmp_path):
@@ -50,6 +53,8 @@ def test_refuses_parts_that_do_not_belong_together(changes, tmp_path):
 
 
 def test_refuses_other_files(tmp_path):
+    with pytest.raises(ValueError, match=r"dictionary .* is a folder; give the .npz in it"):
+        read_dictionary(tmp_path)
     path = tmp_path / "other.npz"
     with pytest.raises(FileNotFoundError, match=r"other.npz does not exist; `interlingua tokenizer dictionary` writes it"):
         read_dictionary(path)

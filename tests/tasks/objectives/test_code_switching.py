@@ -200,6 +200,25 @@ def test_rows_without_translation_or_links_are_read_pure(mode):
         assert words_of(objective.view(batch).text, 2) not in [words_of(batch.text, 2), words_of(batch.translation, 2)]
 
 
+def test_a_source_of_which_nothing_is_replaced_is_said_once_in_training(caplog):
+    def told(batch, **options):
+        caplog.clear()
+        _, objective = connected(**options)
+        for _ in range(30):  # of six sentences
+            objective.view(batch)
+        return [record.getMessage() for record in caplog.records]
+
+    bare = pairs()._replace(alignment=torch.full((6, 1, 2), -1))
+    (said,) = told(bare)
+    assert "source parallel: no phrase of its first 66 sentences that could be replaced is aligned, so that all of" in said
+    assert told(pairs(), share=1.0) == told(bare, source=0.5, target=0.5) == told(bare, share=0.0) == []
+    _, objective = connected()
+    objective.eval()
+    for _ in range(30):
+        objective.view(bare)
+    assert not caplog.records
+
+
 def test_a_source_without_any_alignment_is_said_once(caplog):
     _, objective = connected()
     with caplog.at_level(logging.WARNING):
@@ -260,7 +279,8 @@ def test_every_epoch_is_switched_anew():
         ({"dictionary": "some.npz"}, "alignments is given, but dictionary is some.npz"),
         ({"layer": 1}, "layer is 1 and alignments is given"),
         ({"alignments": "self", "layer": -1}, "layer is -1"),
-        ({"phrase": 0}, "phrase is 0; expected 1 word or more"),
+        ({"phrase": 0}, "phrase is 0; expected a number from 1 to 512 words"),
+        ({"phrase": 10**9}, "phrase is 1000000000; expected a number from 1 to 512 words"),
         ({"share": 1.5}, "share is 1.5, but a share lies between 0 and 1"),
         ({"source": 0.6, "target": 0.6}, r"source \+ target is 1.2"),
         ({"rate": 2.0}, "code switching: rate is 2.0"),

@@ -202,3 +202,15 @@ def test_a_dictionary_of_another_vocabulary_is_refused(tmp_path):
 def test_its_tables_are_not_in_the_checkpoint(built):
     objective = CodeSwitching("dictionary", built[0])
     assert not objective.state_dict()
+
+
+def test_a_dictionary_of_longer_phrases_alone_or_of_other_words_is_said(tmp_path, caplog):
+    path = str(tmp_path / "some.npz")
+    write_dictionary(dictionary(WORDS, [(4, 5)]), path)
+    with pytest.raises(ValueError, match=r"no translation in .*some.npz has 2 words or fewer, as `phrase` allows"):
+        CodeSwitching("dictionary", path, phrase=2)
+    _, objective = connected(alignments="dictionary", dictionary=path, share=1.0, **ALL)
+    for _ in range(70):
+        objective.view(tiny.batch((7,))._replace(text=sentence([50, 51, 52], [1, 1, 1])))
+    (said,) = caplog.messages
+    assert f"no phrase of its first 64 sentences that could be replaced is in {path}, so that all of them stay" in said
