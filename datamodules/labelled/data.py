@@ -17,9 +17,10 @@ from ..faults import FaultTally
 from ..shards.lines import Lines
 from ..steps import StepNumbers, Steps, Tallied, load
 from .layout import Format, Layout
+from .overlap import TOLD, count_shared, unseen
 from .reading import LABELS, LabelledReader, hash_classes
 from .sentence_layout import SentenceLayout
-from .splits import Files, Found, draw_few, hold_out, read_split, tell_unknown
+from .splits import Files, Found, draw_few, hold_out, list_files, read_split, tell_unknown
 
 log = logging.getLogger(__name__)
 
@@ -151,9 +152,33 @@ class Labelled(LightningDataModule):
                     "data.validation: nothing in %s, which is trained in: no checkpoint can be chosen by it",
                     ", ".join(sorted(trained - watched)),
                 )
+        self._compare(*wanted.get(stage, ()))
         if stage == "test":
             there = [split for split in wanted["test"] if split in self.readers]
             self.examples = {f"{self.name}/{split}": list(self.readers[split].records) for split in there}
+
+    def _compare(self, *splits: str) -> None:
+        """Refuse a split that repeats another, file by file; say so where it has some of the same texts.
+
+        Raises:
+            ValueError: One file is read whole for both.
+        """
+        if len(splits) < 2 or not self.readers.keys() >= set(splits):
+            return
+        first, second = splits
+        shared, of = count_shared(self.readers[second].records, self.readers[first].records)
+        both = set(list_files(self.files[first])) & set(list_files(self.files[second]))
+        if both and shared == of and not self.held_out:
+            raise ValueError(
+                f"data.{second}: all of its {of} examples are those of data.{first}, read from {min(both)}; give it files "
+                "of its own, or part one file by `held_out`"
+            )
+        if shared > TOLD * of:
+            log.warning(
+                "data.%s: %d of its %d examples, in languages that are in both, have the texts of examples of data.%s: figures "
+                "on them tell little of others",
+                *(second, shared, of, first),
+            )
 
     def _open(self, split: str) -> LabelledReader:
         format = self.test_format if split == "test" else self.format
@@ -183,6 +208,10 @@ class Labelled(LightningDataModule):
         parts = ", ".join(f"{code} {_of(kept[code], there[code])}" for code in sorted(there))
         bare = Counter(record.language for record in records if not self.layout.is_labelled(record))
         left_out = []
+        if split == "train" and self.layout.classifies:
+            never = unseen(self.labels, (name for record in records for name in self.layout.names(record)))
+            if never:
+                left_out.append(f"{len(never)} of {len(self.labels)} labels stand nowhere in it ({_shown(never)})")
         if found.unknown:
             new = set(found.unknown) - self._told
             self._told |= new

@@ -10,6 +10,7 @@ import torch
 from ...modalities.chance import chance, salt, uniform
 from .examples import Question, Sentences, Tagged
 from .layout import Format, Layout
+from .overlap import Repeats
 
 Files = str | list[str] | dict[str, str | list[str]]
 """By language; or files that say the languages of their examples themselves."""
@@ -48,13 +49,13 @@ def read_split(
             language.
 
     Raises:
-        ValueError: A language that is given is unknown, records are of another kind, a class is unknown, or none is left; names
-            the option or the file.
+        ValueError: A language that is given is unknown, records are of another kind or were read before, a class is unknown, or
+            none is left; names the option or the file.
         FileNotFoundError: A file is not there.
     """
     by_language: Mapping[str | None, str | list[str]] = files if isinstance(files, dict) else {None: files}
     records: list[Any] = []
-    unknown = Counter[str]()
+    unknown, repeats = Counter[str](), Repeats()
     for language, paths in by_language.items():
         option = f"data.{split}" if language is None else f"data.{split}.{language}"
         if language is not None and language not in languages:
@@ -66,6 +67,7 @@ def read_split(
             found = list(_read(option, Path(path), language, format, layout, classes))
             if not found:
                 raise ValueError(f"{option}: no example is left of {path}; leave the file out, or copy it anew")
+            repeats.refuse(option, Path(path), found)
             records += [record for record in found if record.language in languages]
             unknown.update(record.language for record in found if record.language not in languages)
     if not records:
@@ -81,6 +83,12 @@ def tell_unknown(unknown: Collection[str]) -> str:
     names = sorted(unknown)
     more = f", ... and {len(names) - SHOWN} more" if len(names) > SHOWN + 1 else ""
     return f"languages that the tokenizer does not know ({', '.join(names[:SHOWN] if more else names)}{more})"
+
+
+def list_files(files: Files) -> list[Path]:
+    """All files that an option names, as they are found from anywhere."""
+    named = files.values() if isinstance(files, dict) else [files]
+    return [Path(path).resolve() for paths in named for path in ([paths] if isinstance(paths, str) else paths or [])]
 
 
 def _paths(option: str, paths: Any) -> list[str]:

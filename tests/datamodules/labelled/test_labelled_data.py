@@ -204,8 +204,9 @@ class Words(Layout):
 def test_an_example_may_have_several_rows(data, tmp_path):
     sizes = [1, 3, 2, 4, 1]
     blocks = [[(f"en:heart{n}{m}", "O") for m in range(size)] for n, size in enumerate(sizes)]
-    file = put(tmp_path / "words.txt", "\n".join("".join("\t".join(row) + "\n" for row in block) for block in blocks))
-    module = build(data, WikiAnn(), train={"en": str(file)}, validation=str(file), labels=["O"], layout=Words(), batch_size=5)
+    written = "\n".join("".join("\t".join(row) + "\n" for row in block) for block in blocks)
+    file, copy = (put(tmp_path / f"{name}.txt", written) for name in ("words", "copy"))
+    module = build(data, WikiAnn(), train={"en": str(file)}, validation=str(copy), labels=["O"], layout=Words(), batch_size=5)
     for step in steps(module, 3):
         batch = step.batches[0]
         assert Counter(batch.sample.tolist()) == dict(enumerate(sizes))

@@ -9,6 +9,7 @@ from test_question_layout import question
 from trained import small_tokenizer
 
 from interlingua.datamodules.labelled.examples import Sentences, Tagged
+from interlingua.datamodules.labelled.json_lines import JsonLines
 from interlingua.datamodules.labelled.question_layout import QuestionLayout
 from interlingua.datamodules.labelled.sentence_layout import SentenceLayout
 from interlingua.datamodules.labelled.tagged_layout import TaggedLayout
@@ -43,8 +44,9 @@ def test_languages_that_merging_added_are_seen_in_what_is_trained_on(data, files
 
 def test_unknown_languages_are_named_once_and_not_all_of_them(data, files, tmp_path, caplog):
     codes = [f"q{letter}" for letter in "abcdefghij"]
-    mixed = write(tmp_path / "mixed.jsonl", [one for code in codes for one in examples(2, code)] + examples(3))
-    said = told(build(data, train=mixed, validation=mixed), caplog)
+    lines = [one for code in codes for one in examples(2, code)] + examples(3)
+    mixed, copy = (write(tmp_path / f"{name}.jsonl", lines) for name in ("mixed", "copy"))
+    said = told(build(data, train=mixed, validation=copy), caplog)
     assert [line for line in said if "left out" in line] == [
         "training: 3 examples (en 3); 20 left out, in languages that the tokenizer does not know (qa, qb, qc, qd, qe, qf, ... "
         "and 4 more)",
@@ -102,3 +104,41 @@ def test_of_questions_only_the_question_is_cut_and_of_tagged_words_nothing(data)
     assert QuestionLayout(max_question=16).count_cut([question("1907"), long], tokenizer, 24) == {"de": 1}
     assert QuestionLayout.bound == "data.layout.max_question"
     assert not TaggedLayout().count_cut([Tagged("en", ("word",) * 99, ("O",) * 99)], tokenizer, 8)
+
+
+def test_a_split_that_repeats_another_is_refused_or_counted(data, files, tmp_path, caplog):
+    """By language and text, whatever the labels: choosing or judging by what was trained on."""
+    with pytest.raises(
+        ValueError, match=r"data.validation: all of its 20 examples are those of data.train, read from .*en.jso"
+    ):
+        told(build(data, train={"en": files["en"]}, validation={"en": [files["en"]], "de": files["de"]}), caplog)
+    with pytest.raises(ValueError, match=r"data.test: all of its 11 examples are those of data.validation.*de.jsonl; give"):
+        told(build(data, validation={"de": files["de"]}, test=files["de"]), caplog, "test")
+    other = [{**one, "label": "name"} for one in examples(3)] + [{**examples(1)[0], "text": f"a house {n}"} for n in range(7)]
+    own = write(tmp_path / "own.jsonl", other)
+    words = "3 of its 10 examples, in languages that are in both, have the texts of examples of data."
+    said = told(build(data, train={"en": files["en"]}, validation={"en": own, "de": files["de"]}), caplog)
+    assert [line for line in said if "texts of" in line] == [
+        f"data.validation: {words}train: figures on them tell little of others"
+    ]
+    assert any(f"data.test: {words}" in line for line in told(build(data, validation=files["all"], test=own), caplog, "test"))
+    parted = build(data, train={"en": files["en"]}, validation={"en": files["en"]}, held_out=0.4)
+    assert not any("texts of" in line for line in told(parted, caplog))
+
+
+def test_an_example_that_would_count_twice_is_refused(data, files, tmp_path, caplog):
+    copy = write(tmp_path / "copy.jsonl", examples(20))
+    for again in (files["en"], copy):
+        with pytest.raises(ValueError, match=r"data.train.en: .*jsonl holds the same examples as .*en.jsonl, and each would"):
+            told(build(data, train={"en": [files["en"], again]}), caplog)
+    bare = write(tmp_path / "bare.jsonl", [{"text": f"dog {n}", "label": "open"} for n in range(9)])
+    with pytest.raises(ValueError, match=r"data.train.de: .*bare.jsonl gives the same examples to data.train.en, in another"):
+        told(build(data, JsonLines(), train={"en": bare, "de": bare}), caplog)
+    told(build(data, train={"en": files["all"], "de": files["all"]}), caplog)
+
+
+def test_labels_that_are_never_trained_are_named(data, files, tmp_path, caplog):
+    file = write(tmp_path / "open.jsonl", examples(6, labels=["open"]))
+    said = told(build(data, train={"en": file}, validation={"en": files["en"]}), caplog)
+    assert said[0] == "training: 6 examples (en 6); 2 of 3 labels stand nowhere in it (close, name)"
+    assert not any("stand nowhere" in line for line in told(build(data, train={"en": files["en"]}), caplog))
