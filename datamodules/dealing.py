@@ -6,6 +6,7 @@ in each: where batches do not come out even, the last of some ranks is empty (`B
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from multiprocessing import get_all_start_methods
 from typing import Any, TypeVar
 
 import torch
@@ -74,8 +75,10 @@ class Batches:
             yield batch
 
 
-def check_numbers(workers: int, max_tokens: int, batch_size: int = 1) -> None:
-    """Refuse what would be refused only when the first batch is read, perhaps in a worker.
+def check_numbers(
+    workers: int, max_tokens: int, batch_size: int = 1, start_method: str | None = None, seed: int = 0, bucket: int = 0
+) -> None:
+    """Refuse what would be refused only when the first batch is read, perhaps in a worker, or never.
 
     Raises:
         ValueError: Names the option.
@@ -84,9 +87,13 @@ def check_numbers(workers: int, max_tokens: int, batch_size: int = 1) -> None:
         ("workers", workers, 0, "0: the process itself reads"),
         ("max_tokens", max_tokens, 3, "start token, one piece and end token"),
         ("batch_size", batch_size, 1, "rows of a batch"),
+        ("seed", seed, 0, "one of equal runs"),
+        ("bucket", bucket, 0, "one of independent draws"),
     ):
         if found < least:
             raise ValueError(f"{name} is {found}; expected {least} or more ({why})")
+    if start_method is not None and start_method not in (known := get_all_start_methods()):
+        raise ValueError(f"start_method is {start_method!r}; expected one of {', '.join(known)}, or null")
 
 
 def on_cuda(trainer: Any) -> bool:

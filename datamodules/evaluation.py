@@ -60,7 +60,7 @@ class RetrievalData(LightningDataModule):
             cache: Where remote shards are kept; None: in the user's cache folder.
         """
         super().__init__()
-        check_numbers(workers, max_tokens, batch_size)
+        check_numbers(workers, max_tokens, batch_size, start_method)
         self.sources, self.fields, self.image, self.texts, self.cache = sources, fields, image, texts, cache
         self.tokenizer, self.max_tokens, self.batch_size = Tokenizer(tokenizer), max_tokens, batch_size
         self.workers, self.start_method, self.max_bad_share = workers, start_method, max_bad_share

@@ -73,7 +73,7 @@ class SentenceRetrievalData(LightningDataModule):
             ValueError: A number is out of range, or the tokenizer does not know the pivot.
         """
         super().__init__()
-        check_numbers(workers, max_tokens, batch_size)
+        check_numbers(workers, max_tokens, batch_size, start_method, seed)
         for name, found in (("limit", limit), ("least", least)):
             if found is not None and found < 1:
                 raise ValueError(f"{name} is {found}; expected 1 or more sentences of a language")

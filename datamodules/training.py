@@ -63,7 +63,7 @@ class Shards(LightningDataModule):
                 be validated on.
         """
         super().__init__()
-        check_numbers(workers, max_tokens)
+        check_numbers(workers, max_tokens, start_method=start_method, seed=seed)
         self.mixtures = mixtures or {}
         check_mixtures(self.mixtures, sources)
         self.sources, self.validation = sources, validation or {}

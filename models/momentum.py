@@ -5,6 +5,7 @@ Momentum contrast, arXiv:1911.05722, section 3.2.
 
 from copy import deepcopy
 from dataclasses import dataclass
+from math import inf
 from typing import Any, Literal, get_args
 
 import torch
@@ -43,7 +44,7 @@ class Momentum:
             raise ValueError(f"momentum: shape is {self.shape!r}, expected one of {', '.join(get_args(Shape))}")
         if not 0 <= self.least <= self.most <= 1:
             raise ValueError(f"momentum: shares from {self.least} to {self.most}; expected 0 <= least <= most <= 1")
-        if not 0 <= self.begin <= self.end or self.exponent <= 0 or (self.refresh is not None and self.refresh < 1):
+        if not 0 <= self.begin <= self.end or not 0 < self.exponent < inf or (self.refresh is not None and self.refresh < 1):
             raise ValueError(f"momentum: expected 0 <= begin <= end, exponent above 0 and refresh of 1 or more, found {self}")
 
     def at(self, move: int) -> float:

@@ -5,10 +5,11 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
+from ...modalities.normalization import is_empty
 from ...modalities.parts_of_speech import UNIVERSAL
 from .examples import Tagged
 from .languages import require_language
-from .skips import tell_skips
+from .skips import UNREADABLE, tell_skips
 from .tables import read_blocks
 
 _NO_WORD = re.compile(r"\d+[-.]\d+")
@@ -29,8 +30,8 @@ class ConllU:
         Args:
             file: UTF-8, `.gz` too.
             language: What it is in; None: the name says so, as in `en_ewt-ud-dev.conllu`.
-            skipped: Counts sentences whose words are withheld (each is `_`), and those that have a word without UPOS; None: a
-                warning tells.
+            skipped: Counts sentences whose words are withheld (each is `_`), those that have a word without UPOS, and words
+                that nothing can be read of; None: a warning tells.
 
         Raises:
             ValueError: Names file and line; a line has not ten columns, words are not numbered 1, 2, 3, ... or empty, a UPOS
@@ -43,6 +44,7 @@ class ConllU:
         with tell_skips(file, skipped) as skips:
             for block in read_blocks(file):
                 words, tags = _read_words(block)
+                skips.update([UNREADABLE] * sum(map(is_empty, words)))
                 if set(words) == {_NOTHING}:
                     skips["sentence whose words are withheld"] += 1
                 elif _NOTHING in tags:

@@ -109,7 +109,7 @@ class Labelled(LightningDataModule):
             ValueError: A number is out of range, or the labels are missing, not needed, or not different.
         """
         super().__init__()
-        check_numbers(workers, max_tokens, batch_size)
+        check_numbers(workers, max_tokens, batch_size, start_method, seed, bucket)
         for option, found in (("micro_batch_size", micro_batch_size), *_named_limits(limit)):
             if found is not None and found < 1:
                 raise ValueError(f"data.{option} is {found}; give at least 1 example, or null")

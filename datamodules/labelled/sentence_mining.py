@@ -69,7 +69,7 @@ class BuccData(LightningDataModule):
             ValueError: A number is out of range, two sources are the same split, or the tokenizer does not know the pivot.
         """
         super().__init__()
-        check_numbers(workers, max_tokens, batch_size)
+        check_numbers(workers, max_tokens, batch_size, start_method)
         places = [(Path(one.folder).resolve(), one.split) for one in sources.values()]
         if len(set(places)) < len(places):
             raise ValueError(

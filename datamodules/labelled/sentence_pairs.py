@@ -58,7 +58,7 @@ class TatoebaData(LightningDataModule):
             ValueError: A number is out of range, or the tokenizer does not know the pivot.
         """
         super().__init__()
-        check_numbers(workers, max_tokens, batch_size)
+        check_numbers(workers, max_tokens, batch_size, start_method)
         if least < 1:
             raise ValueError(f"least is {least}; expected 1 or more sentences of a language")
         self.sources, self.tokenizer, self.languages = sources, Tokenizer(tokenizer), languages

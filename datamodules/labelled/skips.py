@@ -6,6 +6,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from ..shards.records import NOTED
+
+UNREADABLE = f"{NOTED}word of which nothing can be read"
+
 log = logging.getLogger(__name__)
 
 

@@ -6,11 +6,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from ...modalities.normalization import is_empty
 from ..shards.fields import check_language
 from ..shards.records import NOTED
 from .examples import Tagged
 from .languages import LanguageChoice, require_language
-from .skips import tell_skips
+from .skips import UNREADABLE, tell_skips
 from .tables import read_blocks
 
 _TAG = re.compile(r"O|[BI]-\S+")
@@ -36,7 +37,7 @@ class WikiAnn:
         Args:
             file: Tab-separated, UTF-8, `.gz` too.
             language: What it is in; None: its words say so.
-            skipped: Counts tags that `iob1` changes; None: a warning tells.
+            skipped: Counts tags that `iob1` changes, and words that nothing can be read of; None: a warning tells.
 
         Raises:
             ValueError: Names file and line; a line is no word with a tag, or some sentences have tags and others none, tags are
@@ -48,6 +49,7 @@ class WikiAnn:
             tagged: bool | None = None
             for block in read_blocks(file):
                 code, words = self._read_words(block, language, file)
+                skips.update([UNREADABLE] * sum(map(is_empty, words)))
                 tags = self._read_tags(block, skips)
                 if tagged is None:
                     tagged = any(tags)

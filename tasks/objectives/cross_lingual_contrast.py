@@ -28,12 +28,14 @@ from .hiding import Hiding, hide_tokens
 from .mixed_pairs import mix_pairs, translated
 from .objective import Loss, Objective
 from .queue import KeyQueue
-from .ranges import check_temperature
+from .ranges import check_range, check_temperature
 from .rows import refuse_single
 
 log = logging.getLogger(__name__)
 
 WHO = "cross-lingual contrast"
+MOST_KEYS = 4_000_000
+"""Keys of a queue: thirty times the published, and 12 GB at 768 numbers a key."""
 PATIENCE = 1000
 """Steps of a warm-up after which something must have been found."""
 MIX, DIRECTION, PLACE = salt("mix"), salt("direction"), salt("place")
@@ -107,9 +109,9 @@ class CrossLingualContrast(Objective):
                 length without `mixup`.
         """
         super().__init__(weight)
-        for name, number, least in (("layer", layer, 0), ("queue", queue, 1)):
-            if number < least:
-                raise ValueError(f"{WHO}: {name} is {number}; expected {least} or more")
+        if layer < 0:
+            raise ValueError(f"{WHO}: layer is {layer}; expected 0 or more")
+        check_range(WHO, "queue", queue, 1, MOST_KEYS, " keys (published: 131072)")
         check_temperature(WHO, temperature)
         if not 0 <= rate <= 1:
             raise ValueError(f"{WHO}: rate is {rate}, but a share lies between 0 and 1")

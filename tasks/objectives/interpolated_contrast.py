@@ -25,6 +25,7 @@ from .tiled_contrast import same_thing
 WHO = "interpolated contrast"
 ROWS = 256
 """Rows whose scores against all others are held at once; the backward pass makes them again."""
+MOST_STEPS = 1_000_000
 MOST_ZETA = 100.0
 """With which a negative hardly farther than the translation is drawn all the way."""
 LEAST = 1e-12
@@ -72,8 +73,7 @@ class InterpolatedContrast(Objective):
         super().__init__(weight)
         check_temperature(WHO, temperature)
         check_range(WHO, "zeta", zeta, 0.0, MOST_ZETA, " (0: negatives stay as they are; published: 0.9)")
-        if window < 1:
-            raise ValueError(f"{WHO}: window is {window}; expected 1 step or more")
+        check_range(WHO, "window", window, 1, MOST_STEPS, " steps (published: 100)")
         self.temperature, self.pooling, self.zeta, self.exclude_same = temperature, pooling, zeta, exclude_same
         self.register_buffer("likelihoods", torch.zeros(window))
         self.register_buffer("steps", torch.zeros((), dtype=torch.int64))

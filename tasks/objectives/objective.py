@@ -5,7 +5,6 @@ counted, and the counts are summed over micro-batches and ranks before any forwa
 an exact global denominator. Then each micro-batch is read and scored. Objectives that name the same pass share a reading.
 """
 
-import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
@@ -16,6 +15,10 @@ from torch import Tensor, nn
 from ...modalities.batch import Batch
 from ...modalities.chance import salt
 from ...models.encoder import Encoder, States
+from .ranges import check_range
+
+HEAVIEST = 1e6
+"""Weight of an objective: its gradients must be finite in 32 bits."""
 
 Sharing = Literal["any", "rows", "apart", "alone"]
 """What an objective asks of a reading that it shares with others of its pass.
@@ -64,8 +67,7 @@ class Objective(nn.Module):
 
     def __init__(self, weight: float = 1.0):
         super().__init__()
-        if not 0 <= weight < math.inf:
-            raise ValueError(f"{type(self).__name__}: weight is {weight}; it must be a number of 0 or more")
+        check_range(type(self).__name__, "weight", weight, 0, HEAVIEST)
         self.weight = weight
         self.key = salt(type(self).__name__)
 

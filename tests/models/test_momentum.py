@@ -111,6 +111,8 @@ def test_schedules(options, moves):
         ({"least": 0.5, "most": 0.4}, "from 0.5 to 0.4"),
         ({"begin": 3, "end": 2}, "begin <= end"),
         ({"refresh": 0}, "refresh of 1 or more"),
+        ({"exponent": float("nan")}, "exponent above 0"),
+        ({"exponent": float("inf")}, "exponent above 0"),
     ],
 )
 def test_schedules_out_of_range_are_refused(options, message):

@@ -150,6 +150,9 @@ def test_labels_that_are_unknown_missing_or_alike_are_refused(data, files, tmp_p
         ({"held_out": 1.0}, "held_out is 1.0; it is a share"),
         ({"held_out": 0.1}, "held_out parts the examples of `train` and `validation`"),
         ({"batch_size": 0}, "batch_size is 0"),
+        ({"seed": -1}, "seed is -1; expected 0 or more"),
+        ({"bucket": -1}, "bucket is -1; expected 0 or more"),
+        ({"start_method": "spown"}, "start_method is 'spown'; expected one of .*spawn.*, or null"),
     ],
 )
 def test_numbers_that_cannot_be_meant_are_refused(data, options, message):

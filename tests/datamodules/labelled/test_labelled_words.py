@@ -109,3 +109,14 @@ def test_lines_that_are_no_word_with_a_tag(tmp_path, line):
     file = put(tmp_path / "t", f"um\tO\n{line}\n")
     with pytest.raises(ValueError, match=r"t, line 2: found .* expected a word, a tab and its tag: O, B-TYPE or I-TYPE"):
         list(WikiAnn(prefixed=False).read(file, "en"))
+
+
+@pytest.mark.parametrize("word", ["\u200b", "\ufe0f", "\u00ad"])
+def test_words_of_which_nothing_can_be_read_are_counted(tmp_path, word):
+    tree = put(tmp_path / "en_ours-ud-dev.conllu", f"1\tA\t_\tDET\t_\t_\t0\troot\t_\t_\n2\t{word}\t_\tX\t_\t_\t1\tdep\t_\t_\n")
+    names = put(tmp_path / "en.txt", f"en:Ada\tB-PER\nen:{word}\tO\nen:\tO\n")
+    for reader, file, count in ((ConllU(), tree, 1), (WikiAnn(), names, 2)):
+        skipped = Counter()
+        (sentence,) = reader.read(file, "en", skipped)
+        assert len(sentence.words) == 1 + count
+        assert skipped == Counter({"noted: word of which nothing can be read": count})

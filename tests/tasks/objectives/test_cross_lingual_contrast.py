@@ -202,7 +202,8 @@ def test_the_cost_halves_in_sixty_steps():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"queue": 0}, "queue is 0; expected 1 or more"),
+        ({"queue": 0}, "queue is 0; expected a number from 1 to 4e"),
+        ({"queue": 10**12}, "queue is 1000000000000; expected a number from 1 to"),
         ({"layer": -1}, "layer is -1"),
         ({"temperature": 0.0}, "temperature is 0.0"),
         ({"rate": 1.5}, "rate is 1.5"),

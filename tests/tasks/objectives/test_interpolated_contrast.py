@@ -145,7 +145,8 @@ def test_the_published_numbers_are_the_defaults():
     [
         ({"temperature": 0.0}, "interpolated contrast: temperature is 0.0; expected a number from"),
         ({"zeta": -0.1}, "zeta is -0.1; expected a number from 0 to 100"),
-        ({"window": 0}, "window is 0; expected 1 step or more"),
+        ({"window": 0}, "window is 0; expected a number from 1 to"),
+        ({"window": 10**12}, "window is 1000000000000; expected a number from 1 to"),
     ],
 )
 def test_options_out_of_range_are_refused(options, message):

@@ -50,3 +50,9 @@ def test_published_temperatures_are_taken(objective, temperature):
 def test_other_scales_have_bounds_as_well(objective, name, bounds, number):
     with pytest.raises(ValueError, match=rf"{name} is {number}; expected a number {bounds}".replace("+", r"\+")):
         objective(**{name: number})
+
+
+@pytest.mark.parametrize("weight", [-1.0, math.nan, math.inf, 1e300])
+def test_weights_have_bounds_in_every_objective(weight):
+    with pytest.raises(ValueError, match=re.escape(f"Contrast: weight is {weight}; expected a number from 0 to 1e+06")):
+        Contrast("text", "image", weight=weight)
