@@ -1,9 +1,10 @@
 """Rows of several streams in which a sample has the same row: each stream is computed without padding, and what a stream may
 see of another is a mask between two rows."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from itertools import product
-from operator import le
+from collections.abc import Mapping, Sequence
+from heapq import heappop, heappush
+from itertools import chain, product
+from operator import add, le
 
 import torch
 from jaxtyping import Bool, Float
@@ -11,6 +12,9 @@ from torch import Tensor
 
 from .packing import Allow, Packing, Slots, Stream, same_document
 from .transformer import Mask
+
+Plan = tuple[list[int], int, list[list[int]]]
+"""Slots of a row of each stream, the number of rows, and where each sample starts in each stream."""
 
 
 class AlignedRows:
@@ -78,52 +82,81 @@ class AlignedRows:
         return self._allowed
 
 
-def align(counts: Sequence[Sequence[int]], enough: float = 0.95, step: int = 8) -> tuple[list[int], int, list[list[int]]]:
+def align(counts: Sequence[Sequence[int]], enough: float = 0.95, tries: int = 12) -> Plan:
     """Which row each sample has, the same in every stream, and where in it.
+
+    Rows are as few as leave none longer than twice the longest sample, or as many as fill well: longer rows cost attention.
 
     Args:
         counts: For each stream, the present positions of each sample.
         enough: Share of filled slots at which the search stops.
-        step: Granularity of the candidates, in slots.
+        tries: How many numbers of rows are tried.
 
     Returns:
         Slots of a row of each stream, the number of rows, and for each stream the slot (counted through all rows) at which each
         sample starts.
     """
     longest = [max([1, *one]) for one in counts]
-    total = sum(map(sum, counts))
-    best, best_fill = (longest, *_fit(counts, longest)), 0.0
-    for lengths in _candidates(longest, step):
-        rows, starts = _fit(counts, lengths)
+    total, most = sum(map(sum, counts)), max(1, len(counts[0]))
+    fewest = max(1, *(-(-sum(one) // (2 * limit)) for one, limit in zip(counts, longest, strict=True)))
+    best, best_fill = _deal(counts, longest, most), 0.0
+    dealt = (_deal(counts, longest, rows) for rows in range(most, fewest - 1, -max(1, (most - fewest) // tries)))
+    filled = (_fit(counts, limits) for limits in [_choose_limits(counts, longest)])
+    for lengths, rows, starts in chain(dealt, filled):
         fill = total / (rows * sum(lengths))
-        if fill > best_fill + 0.01:
+        if fill > best_fill + 0.01 and all(length <= 2 * limit for length, limit in zip(lengths, longest, strict=True)):
             best, best_fill = (lengths, rows, starts), fill
         if best_fill >= enough:
             break
     return best
 
 
-def _candidates(longest: Sequence[int], step: int) -> Iterator[list[int]]:
-    """Lengths of rows: of the last stream its longest sample or twice that, of the others all steps between these."""
-    *first, last = longest
-    for times in (1, 2):
-        for lengths in product(*(range(one, 2 * one + 1, step) for one in first)):
-            yield [*lengths, times * last]
+def _choose_limits(counts: Sequence[Sequence[int]], longest: Sequence[int], some: int = 64) -> Sequence[int]:
+    """Slots that rows should have at the most, from once to twice the longest sample, as some of the samples fill them best."""
+    few = [one[:some] for one in counts]
+    grid = product(*([one + one * part // 4 for part in range(5)] for one in longest))
+
+    def slots(limits: Sequence[int]) -> int:
+        lengths, rows, _ = _fit(few, limits)
+        return rows * sum(lengths)
+
+    return min(grid, key=slots)
 
 
-def _fit(counts: Sequence[Sequence[int]], lengths: Sequence[int]) -> tuple[int, list[list[int]]]:
-    """First-fit decreasing in all streams at once: the number of rows, and where each sample starts in each stream."""
-    samples = list(zip(*counts, strict=True))
-    size = [sum(need / length for need, length in zip(needs, lengths, strict=True)) for needs in samples]
-    free: list[list[int]] = []
-    starts = [[0] * len(samples) for _ in counts]
-    for sample in sorted(range(len(samples)), key=lambda sample: -size[sample]):
-        needs = samples[sample]
-        row = next((row for row, left in enumerate(free) if all(map(le, needs, left))), None)
-        if row is None:
-            row = len(free)
-            free.append(list(lengths))
-        for stream, (need, length) in enumerate(zip(needs, lengths, strict=True)):
-            starts[stream][sample] = row * length + length - free[row][stream]
-            free[row][stream] -= need
-    return max(1, len(free)), starts
+def _order(counts: Sequence[Sequence[int]], limits: Sequence[int]) -> list[tuple[int, tuple[int, ...], float]]:
+    """Samples with their positions in each stream and what share of a row they take, the largest first."""
+    samples = enumerate(zip(*counts, strict=True))
+    sized = [(n, needs, sum(need / limit for need, limit in zip(needs, limits, strict=True))) for n, needs in samples]
+    return sorted(sized, key=lambda one: -one[2])
+
+
+def _plan(places: Sequence[tuple[int, Sequence[int]]], used: Sequence[Sequence[int]], streams: int) -> Plan:
+    """Rows as long as they must be, from each sample's row and where in it it starts."""
+    lengths = [max([1, *(one[stream] for one in used)]) for stream in range(streams)]
+    starts = [[row * length + before[stream] for row, before in places] for stream, length in enumerate(lengths)]
+    return lengths, max(1, len(used)), starts
+
+
+def _deal(counts: Sequence[Sequence[int]], longest: Sequence[int], rows: int) -> Plan:
+    """The largest sample first, each into the row with the most room: best where pictures are alike."""
+    heap = [(0.0, row) for row in range(rows)]
+    used: list[Sequence[int]] = [[0] * len(counts) for _ in range(rows)]
+    places: list[tuple[int, Sequence[int]]] = [(0, [])] * len(counts[0])
+    for sample, needs, size in _order(counts, longest):
+        load, row = heappop(heap)
+        places[sample], used[row] = (row, used[row]), list(map(add, used[row], needs))
+        heappush(heap, (load + size, row))
+    return _plan(places, used, len(counts))
+
+
+def _fit(counts: Sequence[Sequence[int]], limits: Sequence[int]) -> Plan:
+    """The largest sample first, each into the first row with room in all streams: best where all vary."""
+    used: list[Sequence[int]] = []
+    places: list[tuple[int, Sequence[int]]] = [(0, [])] * len(counts[0])
+    for sample, needs, _ in _order(counts, limits):
+        after = (list(map(add, own, needs)) for own in used)
+        row = next((row for row, own in enumerate(after) if all(map(le, own, limits))), len(used))
+        if row == len(used):
+            used.append([0] * len(counts))
+        places[sample], used[row] = (row, used[row]), list(map(add, used[row], needs))
+    return _plan(places, used, len(counts))
