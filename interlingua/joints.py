@@ -38,6 +38,11 @@ def _check_rows(model: Any, datamodule: Any) -> None:
                     f"{address}.pack: objective {name!r} scores one item a row, but packed rows hold several; leave pack "
                     "out, or give the objective a source of its own"
                 )
+            if objective.single and getattr(source, "translation", None) is not None:
+                raise ConfigurationError(
+                    f"{address}.translation: objective {name!r} reads texts alone, and makes up what stands beside them; leave "
+                    "translation out, or give the objective a source of its own (`text: {}`)"
+                )
             if objective.coupled and (source.batch_size, source.batch_tokens, source.micro_batch_tokens) == (None, None, None):
                 raise ConfigurationError(
                     f"{address}.batch_size: nothing sets it; objective {name!r} compares the rows of a step with each "

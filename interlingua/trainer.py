@@ -144,15 +144,15 @@ class Command(LightningCLI):
         with one_line("model"):
             self.model = build(LightningModule, node)
         check_joints(self.command, self.model, self.datamodule)
-        if self.command == "fit" and config.ckpt_path is not None:
-            tell_changes(config.ckpt_path, self.kept)
+        resumes = self.command == "fit" and config.ckpt_path is not None
+        self.changes = tell_changes(config.ckpt_path, self.kept) if resumes else ""
         with one_line("trainer"):
             rest = Namespace(**{key: value for key, value in vars(config).items() if key not in ("model", "data")})
             self.config_init = Namespace(**{self.command: parser.instantiate_classes(rest)})
             self.trainer = self.instantiate_trainer()
 
     def _run_subcommand(self, subcommand: str) -> None:
-        with told_in_a_line(), self.interruption.watch():
+        with told_in_a_line(self.changes), self.interruption.watch():
             super()._run_subcommand(subcommand)
         if subcommand == "fit" and self.trainer.is_global_zero:
             root = self.trainer.default_root_dir
@@ -221,15 +221,16 @@ def check(command: str, configuration: dict[str, Any], options: list[str]) -> No
         raise ConfigurationError("trainer.max_steps: nothing sets it; training is counted in optimiser steps and would not end")
 
 
-def tell_changes(path: str, kept: dict[str, Any]) -> None:
-    """Say in a line which options of the model are not those that a resumed run was trained with so far."""
+def tell_changes(path: str, kept: dict[str, Any]) -> str:
+    """Say in a line which options of the model are not those that a resumed run was trained with so far; gives them, too."""
     before = read_checkpoint(path).get(CONFIGURATION, {}) if Path(path).is_file() else {}
     if "model" not in before:
-        return
+        return ""
     found = [one for one in differences(before["model"], kept["model"], "model") if one[0] not in NOT_OF_THE_RUN]
-    if found:
-        told = ", ".join(f"{address} {new!r} (was {old!r})" for address, old, new in found)
+    told = ", ".join(f"{address} {new!r} (was {old!r})" for address, old, new in found)
+    if told:
         rank_zero_info(f"the run goes on with other options than {path} was trained with: {told}")
+    return told
 
 
 STEPS = {
@@ -288,9 +289,13 @@ LIGHTNINGS = (TypeError, ModuleNotFoundError)
 
 
 @contextmanager
-def told_in_a_line() -> Iterator[None]:
+def told_in_a_line(changes: str = "") -> Iterator[None]:
     """What is refused on purpose while the command runs (data, shapes, numbers that are not finite), and what the system
-    refuses (a full disk), is told like a mistake in the configuration; anything else is a fault of the code, with its trace."""
+    refuses (a full disk), is told like a mistake in the configuration; anything else is a fault of the code, with its trace.
+
+    Args:
+        changes: Options of the model that are not those of the checkpoint; one of them is to blame where weights do not fit.
+    """
     try:
         yield
     except BrokenPipeError:
@@ -302,5 +307,8 @@ def told_in_a_line() -> Iterator[None]:
         if reason is None:
             raise
         if reason.startswith("Error(s) in loading state_dict"):
-            reason = f"the checkpoint is of another model; resume with the run's own configuration: {shorten(reason, 400)}"
+            blamed = f" (now {changes})" if changes else ""
+            reason = (
+                f"the checkpoint is of another model{blamed}; resume with the run's own configuration: {shorten(reason, 400)}"
+            )
         raise ConfigurationError(reason) from error

@@ -29,7 +29,7 @@ from .ranking import normalize
 from .results import Record, write_results, write_table
 from .sentence_page import Chart, Pair, Story, write_page
 from .sentence_reading import Part, SentenceReader, refuse_broken
-from .sentence_scores import Sentences
+from .sentence_scores import Sentences, tell_margin
 from .sentence_views import UNTRAINED, View
 
 METRICS = ("F1", "precision", "recall")
@@ -184,6 +184,9 @@ class SentenceMining(lightning.LightningModule):
         return Collections(*sides, np.array(gold), tuple(samples))
 
     def _mine(self, collections: Collections, view: int, name: str) -> Mined:
+        told = tell_margin({name: min(len(side[view].vectors) for side in collections[:2])}, self.margin)
+        if told is not None and view == 0:
+            self.print(told)
         vectors = [normalize(side[view].vectors.to(self.device)) for side in collections[:2]]
         try:
             candidates = find_candidates(*vectors, self.margin, self.way)

@@ -25,7 +25,7 @@ from .sentence_chart import by, by_language, find_metric, write_chart
 from .sentence_heat_map import write_heat_map
 from .sentence_page import Chart, Story, write_page
 from .sentence_reading import Part, SentenceReader, refuse_broken, refuse_same_data
-from .sentence_scores import ACCURACY, Sentences, measure
+from .sentence_scores import ACCURACY, Sentences, measure, tell_margin
 from .sentence_views import View
 
 NONE_CHOSEN, ON_ITSELF = " (none chosen)", " (chosen on itself)"
@@ -102,6 +102,13 @@ class SentenceRetrieval(lightning.LightningModule):
                 only_means = view._replace(untrained=False) != chosen
                 records += measure(texts, self.pivot, f"{source}, {view.name}{note}", self.margin, self.seed, only_means)
         self._log(records)
+        galleries: dict[str, int] = {}
+        for one in records:
+            if one.metric == "gallery size":
+                name = f"{one.data.partition(', ')[0]}/{one.language}"
+                galleries[name] = min(int(one.value), galleries.get(name, int(one.value)))
+        if told := tell_margin(galleries, self.margin):
+            self.print(told)
         if self.global_rank == 0:
             self._write(records, found.keys(), chosen, note)
 

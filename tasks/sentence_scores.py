@@ -74,6 +74,19 @@ def measure(
     return found
 
 
+def tell_margin(galleries: Mapping[str, int], margin: int | None) -> str | None:
+    """What to say where a neighbourhood is smaller than was asked for, since there are no more texts to be near; else None.
+
+    Args:
+        galleries: How many distinct texts are searched, by name.
+        margin: Neighbours of the ratio margin.
+    """
+    few = [f"{name} {count}" for name, count in galleries.items() if count < (margin or 0)]
+    if not few:
+        return None
+    return f"margin is over {margin} neighbours, but fewer texts are searched ({', '.join(few)}): there it is over all of them"
+
+
 def match(texts: Sentences, middle: Sentences) -> tuple[Sentences, Int[Tensor, "M"]]:
     """Sentences that have a translation, and the row of each one's translation."""
     place = torch.searchsorted(middle.sample, texts.sample).clamp_max(max(0, len(middle.sample) - 1))

@@ -40,6 +40,7 @@ class BackTranslationLanguage(Objective):
     """
 
     one_item_a_row = True
+    single = True
 
     def __init__(
         self,

@@ -54,6 +54,7 @@ class Objective(nn.Module):
         coupled: True where a row's loss depends on the other rows of the step: such an objective writes `embed` and
             `contrast` instead of `loss`, and is exact over micro-batches (gradient caching) and ranks (gathering).
         one_item_a_row: True where a row is scored as a whole: packed rows, of several documents, are then refused.
+        single: True where rows must be texts without a translation.
         changes: Fields of the batch that `mark` gives other content in some rows: in a shared reading this must come before
             anything of them is hidden.
         hides: Fields of the batch of which `mark` hides parts, and how: None where each objective of a shared reading hides
@@ -62,6 +63,7 @@ class Objective(nn.Module):
 
     coupled = False
     one_item_a_row = False
+    single = False
     changes: Collection[str] = ()
     hides: Mapping[str, Any] = MappingProxyType({})
 

@@ -47,3 +47,23 @@ def test_options_that_differ_from_the_resumed_run_are_told(parts, caplog):
     assert "model.objectives.picture.max_scale 50.0 (was 100.0)" in said
     assert "model.objectives.mlm.weight 0.5 (was 1.0)" in said
     assert said.count("(was ") == 2
+
+
+def test_an_option_that_makes_weights_not_fit_is_named(parts, capsys):
+    fit = ["fit", "--config", "experiment.yaml", "--trainer.default_root_dir", "run", "--model.optimization.learning_rate"]
+    contrast = "interlingua.tasks.objectives.interpolated_contrast.InterpolatedContrast"
+    Path("more.yaml").write_text(
+        f"model: {{init_args: {{objectives: {{sctl: {{class_path: {contrast}, init_args: {{window: 5}}}}}},"
+        " passes: {pictures: [[picture], [mlm], [sctl]]}}}\n"
+        "data: {init_args: {sources: {pictures: {translation: {}}}}}\n"
+    )
+    fit += ["0.001", "--config", "more.yaml"]
+    assert main(fit) == 0
+    capsys.readouterr()
+    changed = ["--ckpt_path", "run/checkpoints/last.ckpt", "--trainer.max_steps", "3", "--model.objectives.sctl.window", "7"]
+    assert main([*fit, *changed]) == 2
+    last = capsys.readouterr().err.strip().splitlines()[-1]
+    assert "the checkpoint is of another model (now model.objectives.sctl.window 7 (was 5)); resume with the run's own" in last
+    made_up = "interlingua.tasks.objectives.back_translation_language.BackTranslationLanguage"
+    assert main([*fit, "--trainer.default_root_dir", "other", "--model.objectives.sctl", made_up]) == 2
+    assert "data.sources.pictures.translation: objective 'sctl' reads texts alone" in capsys.readouterr().err

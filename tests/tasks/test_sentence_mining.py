@@ -1,5 +1,7 @@
 """Sentence mining as it is run: thresholds come of one source, figures of another, whatever the batches and the processes."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 import tiny
@@ -315,3 +317,11 @@ def test_untrained_weights_are_measured_beside(tmp_path, data):
     assert found["sentence_mining", bare, "all", "mean F1"] < 0.5 * found["sentence_mining", trained, "all", "mean F1"]
     with pytest.raises(ValueError, match="untrained is true, but checkpoint is null"):
         SentenceMining(tower, tokenizer.path, untrained=True, **options)
+
+
+def test_neighbours_of_which_there_are_fewer_are_told(tmp_path, data, capsys, monkeypatch):
+    few = partial(find_candidates, margin=4)  # of so many these vectors are at right angles
+    monkeypatch.setattr("interlingua.tasks.sentence_mining.find_candidates", lambda left, right, *_: few(left, right))
+    evaluate(data, tmp_path, margin=42)
+    said = [line for line in capsys.readouterr().out.splitlines() if "fewer texts are searched" in line]
+    assert [line.partition("(")[2].partition(")")[0] for line in said] == ["dev/de 40", "dev/sw 30", "test/sw 40"]

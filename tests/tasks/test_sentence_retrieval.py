@@ -318,3 +318,13 @@ def test_a_text_whose_pivot_could_not_be_read_is_left_out(tmp_path, data, capsys
     found = evaluate(data, tmp_path, batches)
     assert found[TO, "test, last layer, mean", "de", "accuracy@1"].n == SENTENCES - 2
     assert "test: 4 texts are left out, since the en text of their sample could not be read" in capsys.readouterr().out
+
+
+def test_neighbours_of_which_there_are_fewer_are_told(tmp_path, data, capsys):
+    evaluate(data, tmp_path, translations(small_tokenizer(data)), margin=SENTENCES)
+    told = (
+        f"margin is over {SENTENCES} neighbours, but fewer texts are searched (test/sw {SENTENCES - 1}): there it is over all"
+    )
+    assert told in capsys.readouterr().out
+    evaluate(data, tmp_path, translations(small_tokenizer(data)), margin=4)
+    assert "fewer texts" not in capsys.readouterr().out
