@@ -76,6 +76,8 @@ class Restoration:
     def fill_heads(self, encoder: Encoder, objectives: Mapping[str, Objective]) -> None:
         """Fill the heads of connected objectives, and tell what was done."""
         if self.pretrained is None:
+            if own := [name for name, objective in objectives.items() if any(True for _ in objective.parameters())]:
+                self.tell(f"{self.path}: heads are not taken from a checkpoint: {', '.join(own)} start with fresh ones")
             return
         table, part = find_text_tower(encoder).tokens.weight, self.pretrained.part
         pairs = {f"pooler.{name}": weight for name, weight in part("pooler").items()}

@@ -75,14 +75,16 @@ def test_labels_in_another_order_are_refused(run, capsys):
     refused(capsys, "the checkpoint was trained with others, or in another order", "transfer", "a", *give(labels=swapped))
 
 
-def test_another_tokenizer_is_refused_in_validation_transfer_and_at_a_start(run, other, capsys):
+def test_another_tokenizer_is_refused_in_validation_transfer_and_at_a_start(run, other, capsys, caplog):
     refused(capsys, REFUSED, "transfer", "a", *give(tokenizer=other.path))
     given = ("--data.tokenizer", other.path, "--model.tokenizer", other.path)
     refused(capsys, REFUSED, "validate", "--config", "a.yaml", "--ckpt_path", run, *given)
     start = ["fit", "--config", "a.yaml", "--trainer.default_root_dir", "b", "--data.tokenizer", other.path, "--model.initial"]
     start += [run, "--trainer.max_steps", 1, "--trainer.callbacks", "null"]
     refused(capsys, "or give `model.other_tokenizer true`", *start)
-    assert main([*map(str, start), "--model.other_tokenizer", "true"]) == 0
+    with caplog.at_level("INFO"):
+        assert main([*map(str, start), "--model.other_tokenizer", "true"]) == 0
+    assert f"{run}: heads are not taken from a checkpoint: intent start with fresh ones" in caplog.text
 
 
 def test_a_tokenizer_that_is_replaced_in_place_is_refused(data, other, transfer_runs, tmp_path, monkeypatch, capsys):
