@@ -53,7 +53,8 @@ def test_halves_of_the_data_are_the_whole(module):
     halves = measure_ablation(module, [take(given, torch.arange(2)), take(given, torch.arange(2, 4))])
     for one, two in zip(whole, halves, strict=True):
         assert (one.count, one.objective) == (two.count, two.objective)
-        assert one.whole == pytest.approx(two.whole, rel=1e-5) and one.without == pytest.approx(two.without, rel=1e-5)
+        assert one.whole == pytest.approx(two.whole, rel=1e-5)
+        assert one.without == pytest.approx(two.without, rel=1e-5)
 
 
 def test_a_picture_of_the_same_item_is_no_other(module):
