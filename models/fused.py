@@ -72,6 +72,7 @@ class Fused(Encoder):
         if self.pooler.how != "none":
             self.widths["joint"] = self.pooler.width
         self.vector_width, self.projections = vector_width, None
+        self._check_meeting()
         moves = [(number, one.sublayer) for number, one in enumerate(self.layout.sublayers)]
         self._last = {stream: max((n for n, one in moves if stream in one.reads), default=-1) for stream in STREAMS}
         meets = {s: [n for n, one in moves if set(one.reads.get(s, ())) - {s}] for s in STREAMS}
@@ -104,8 +105,22 @@ class Fused(Encoder):
                 f"plan {self.plan!r} has layers of both streams at once, but the text has width {width['text']} and the "
                 f"picture {width['picture']}; make them equal"
             )
-        if not any("picture" in sources for one in self.layout.sublayers for sources in one.sublayer.reads.values()):
-            raise ValueError(f"plan {self.plan!r}: nothing attends to the picture; use a text tower, or two towers")
+
+    def _check_meeting(self) -> None:
+        reads = [(stream, set(sources)) for one in self.layout.sublayers for stream, sources in one.sublayer.reads.items()]
+        told = {stream for stream, sources in reads if sources - {stream}}
+        how = self.pooler.how
+        if how in STREAMS and how not in told:
+            other = next(stream for stream in STREAMS if stream != how)
+            raise ValueError(
+                f"plan {self.plan!r}: nothing attends to the {other} in what makes the joint vector, the first place of the "
+                f"{how}; pool the product of both, `none`, or the other"
+            )
+        if how == "none" and not told and self.vector_width is None:
+            raise ValueError(
+                f"plan {self.plan!r}: text and picture never meet: neither attends to the other, there is no vector of both, "
+                "and no vector_width for contrast"
+            )
 
     def _check_heads(self) -> None:
         for sublayer, weights in self.layout.sublayers:

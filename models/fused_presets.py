@@ -57,6 +57,7 @@ def vilbert(
     values: Literal[4, 5, 7] = 5,
     whole: Whole = "first",
     pool: Pool = PRODUCT,
+    vector_width: int | None = None,
 ) -> Fused:
     """ViLBERT (arXiv:1908.02265, section 3.1, and its released code): a wider stream of regions with a global one before them,
     co-attention of a width of its own, and the product of both first places.
@@ -70,10 +71,12 @@ def vilbert(
         values: Numbers that say where a box is.
         whole: Where a global region stands; None: there is none.
         pool: How the joint vector comes about.
+        vector_width: Of the vectors of text and picture before they meet, for contrast; None: there are none. Where the plan
+            lets them never meet (`4 text, 4 picture`), these are two towers.
     """
     body = text.transformer
     picture = SummedRegions(features, width or body.width, values, whole, **_rates(text))
-    return fuse(plan, text, picture, pool, heads, inner, cross)
+    return fuse(plan, text, picture, pool, heads, inner, cross, vector_width=vector_width)
 
 
 def lxmert(

@@ -12,6 +12,7 @@ from ...modalities.batch import Batch
 from ...modalities.text import text_identity
 from ...models.encoder import Encoder, States, Vectors
 from .objective import Embeddings, Loss, Objective, Sharing
+from .pairs import pictured
 from .ranges import COLDEST, HOTTEST, check_range, check_temperature
 from .tiled_contrast import tiled_contrast
 
@@ -36,7 +37,7 @@ class Contrast(Objective):
     ):
         """
         Args:
-            left: What is compared, by its name in `States.vectors`.
+            left: What is compared, by its name in `States.vectors`; the `image` may be pixels or regions.
             right: What it is compared with, likewise.
             temperature: At the start; similarities are cosines divided by it.
             max_scale: Most that similarities are multiplied by (1 / temperature). After each step the parameter is put
@@ -63,7 +64,8 @@ class Contrast(Objective):
         return "apart" if "translation" in self.sides and super().sharing == "any" else super().sharing
 
     def connect(self, encoder: Encoder) -> None:
-        missing = [side for side in self.sides if side not in encoder.widths]
+        there = {*encoder.widths, *(["image"] if "regions" in encoder.widths else [])}
+        missing = [side for side in self.sides if side not in there]
         if encoder.vector_width is None or missing:
             raise ValueError(
                 f"contrast compares vectors of {' and '.join(self.sides)}; {type(encoder).__name__} reads "
@@ -100,6 +102,9 @@ class Contrast(Objective):
     def _compared(self, marked: Batch) -> Bool[Tensor, "B"]:
         there = torch.ones_like(marked.item, dtype=torch.bool) if marked.matched is None else marked.matched
         for side in self.sides:
+            if side == "image":
+                there = there & pictured(marked)
+                continue
             field = getattr(marked, side)
             if field is None:
                 return torch.zeros_like(there)
