@@ -39,8 +39,8 @@ def _parser() -> argparse.ArgumentParser:
     parser = OneLineParser(
         prog=PROGRAM,
         description="Of a run of a fused encoder of text and picture: over the pictures of some validation samples, what\n"
-        "each word of the caption attends to; and the losses of hidden words without the picture and with another's,\n"
-        "and of hidden regions or patches without the text. Writes inspect.json, a PNG a sample, and page.html.",
+        "each word of the caption attends to; and losses and accuracies of hidden words without the picture and with\n"
+        "another's, and of hidden regions or patches without the text. Writes inspect.json, a PNG a sample, and page.html.",
         epilog=f"example:\n  {PROGRAM} runs/mine/checkpoints/last.ckpt --output runs/mine/inspect --samples 0 1 2",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -211,10 +211,10 @@ def _format(ablations: Sequence[Any]) -> str:
     """A table for the terminal."""
     if not ablations:
         return "no objective hides words or parts of pictures: there is nothing to take away"
-    lines = [f"{'objective':<28}{'taken':<10}{'whole':>8}{'without':>9}{'of another':>12}{'items':>9}"]
+    lines = [f"{'objective':<28}{'figure':<10}{'taken':<9}{'whole':>8}{'without':>9}{'of another':>12}{'items':>9}"]
     for one in ablations:
-        name = f"{one.source}/{one.objective}"
-        lines.append(f"{name:<28}{one.taken:<10}{one.whole:>8.3f}{one.without:>9.3f}{one.swapped:>12.3f}{one.count:>9,}")
+        name, figures = f"{one.source}/{one.objective}", f"{one.whole:>8.3f}{one.without:>9.3f}{one.swapped:>12.3f}"
+        lines.append(f"{name:<28}{one.figure:<10}{one.taken:<9}{figures}{one.count:>9,}")
     return "\n".join(lines)
 
 
@@ -222,7 +222,8 @@ def _write_page(options: argparse.Namespace, ablations: Sequence[Any], panels: S
     from .tasks.page_parts import fill_page
 
     rows = "".join(
-        f"<tr><th>{escape(one.source)}: {escape(one.objective)}</th><td>{one.taken}</td><td>{one.whole:.3f}</td>"
+        f"<tr><th>{escape(one.source)}: {escape(one.objective)}</th><td>{escape(one.figure)}</td>"
+        f"<td>{one.taken}</td><td>{one.whole:.3f}</td>"
         f"<td>{one.without:.3f} <small>{one.without - one.whole:+.3f}</small></td>"
         f"<td>{one.swapped:.3f} <small>{one.swapped - one.whole:+.3f}</small></td><td>{one.count:,}</td></tr>"
         for one in ablations

@@ -1,4 +1,5 @@
-"""What a modality is worth to another: losses of hidden parts with the rest as it is, without it, and with another sample's.
+"""What a modality is worth to another: losses of hidden parts, and how many are told right, with the rest as it is, without
+it, and with another sample's.
 
 (Cross-modal input ablation, Frank et al., arXiv:2109.04448, section 3: a model that uses both modalities does worse at the one
 when the other is taken away.)
@@ -11,6 +12,7 @@ import torch
 from torch import Tensor
 
 from ..modalities.batch import Batch, take
+from ..models.encoder import States
 from .objectives.objective import Objective
 from .passes import Pass
 from .pretraining import Pretraining
@@ -20,12 +22,14 @@ PICTURE, TEXT = ("image", "regions"), ("text", "translation")
 
 
 class Ablation(NamedTuple):
-    """Mean losses of one objective on one source."""
+    """One figure of one objective on one source."""
 
     source: str
     objective: str
     taken: str
     """What was taken away: `picture` or `text`."""
+    figure: str
+    """`loss`, the mean, or one of the objective's `tally`, such as `accuracy`."""
     whole: float
     without: float
     swapped: float
@@ -36,7 +40,7 @@ class Ablation(NamedTuple):
 
 @torch.no_grad()
 def measure_ablation(module: Pretraining, batches: Iterable[Batch]) -> list[Ablation]:
-    """Losses of all objectives that hide parts of a text or of a picture, with and without the other.
+    """Figures of all objectives that hide parts of a text or of a picture, with and without the other.
 
     Marks are those of validation. Objectives that replace texts or pictures are left out of the reading, so that all belong
     together. Swapped ones are taken from the next samples of the batch whose item is another.
@@ -45,7 +49,7 @@ def measure_ablation(module: Pretraining, batches: Iterable[Batch]) -> list[Abla
         module: In evaluation mode.
         batches: Of any sources; those with both a text and a picture are read.
     """
-    sums: dict[tuple[str, str, str], Tensor] = {}
+    sums: dict[tuple[str, str, str, str], Tensor] = {}
     for batch in batches:
         if batch.text is None or not any(getattr(batch, name) is not None for name in PICTURE) or not batch.size:
             continue
@@ -62,7 +66,7 @@ def measure_ablation(module: Pretraining, batches: Iterable[Batch]) -> list[Abla
     return found
 
 
-def _add(sums: dict[tuple[str, str, str], Tensor], module: Pretraining, one: Pass, batch: Batch) -> None:
+def _add(sums: dict[tuple[str, str, str, str], Tensor], module: Pretraining, one: Pass, batch: Batch) -> None:
     marked = mark_pass(one, [batch], module.objectives, share=False).marked[0]
     read = module.objectives[one.names[0]].read
     whole = read(module.encoder, marked)
@@ -75,14 +79,18 @@ def _add(sums: dict[tuple[str, str, str], Tensor], module: Pretraining, one: Pas
         states = [(whole, marked), (read(module.encoder, blank), blank)]
         states += [(read(module.encoder, other), other)] if len(rows) else []
         for name in names:
-            losses = [_loss(module.objectives[name], *pair) for pair in states] + [torch.zeros(2, dtype=torch.float64)]
-            key = (one.source, name, taken)
-            sums[key] = sums.get(key, torch.zeros(6, dtype=torch.float64)) + torch.cat(losses[:3])
+            scores = [_score(module.objectives[name], *pair) for pair in states]
+            for figure in scores[0]:
+                found = [score[figure] for score in scores] + [torch.zeros(2, dtype=torch.float64)]
+                key = (one.source, name, taken, figure)
+                sums[key] = sums.get(key, torch.zeros(6, dtype=torch.float64)) + torch.cat(found[:3])
 
 
-def _loss(objective: Objective, states, marked: Batch) -> Tensor:
+def _score(objective: Objective, states: States, marked: Batch) -> dict[str, Tensor]:
+    """Total and count by figure."""
     loss = objective.loss(states, marked)
-    return torch.stack([loss.total.double().cpu(), loss.count.double().cpu()])
+    figures = {"loss": torch.stack([loss.total.double(), loss.count.double()]), **objective.tally(states, marked)}
+    return {name: pair.double().cpu() for name, pair in figures.items()}
 
 
 def _blank(marked: Batch, fields: tuple[str, ...]) -> Batch:

@@ -75,10 +75,12 @@ def test_pictures_page_and_ablation(run, tmp_path, capsys):
     out = capsys.readouterr().out
     assert "page.html, inspect.json, attention_0.png, attention_3.png" in out
     found = json.loads((tmp_path / "inspect.json").read_text())
-    (row,) = found["ablation"]
+    row, share = found["ablation"]
     assert (found["source"], row["objective"], row["taken"]) == ("captions", "mlm", "picture")
+    assert (row["figure"], share["figure"]) == ("loss", "accuracy")
     assert min(row["whole"], row["without"], row["swapped"]) > 5
-    assert row["count"] > 50
+    assert all(0 <= share[name] <= 1 for name in ("whole", "without", "swapped"))
+    assert row["count"] == share["count"] > 50
     assert f"{row['whole']:.3f}" in out
     page = (tmp_path / "page.html").read_text()
     assert page.count("<img") == 2

@@ -29,7 +29,8 @@ def captions(items=None, lengths=(7, 5, 9, 4)):
 
 def test_losses_of_each_side_by_hand(module):
     given = captions()
-    words, regions = measure_ablation(module, [given])
+    words, told, regions = measure_ablation(module, [given])
+    assert (words.figure, told.figure, regions.figure) == ("loss", "accuracy", "loss")
     assert (words.objective, words.taken, regions.objective, regions.taken) == ("mlm", "picture", "mrfr", "text")
     with torch.no_grad():
         marked = given
@@ -43,7 +44,9 @@ def test_losses_of_each_side_by_hand(module):
         other = marked._replace(regions=take(marked.regions, partner))
         loss = module.objectives["mlm"].loss(module.encoder(other), other)
         assert words.swapped == pytest.approx(float(loss.total / loss.count), rel=1e-5)
-    assert words.count == int(marked.text.hidden.sum())
+        right = module.objectives["mlm"].tally(module.encoder(other), other)["accuracy"]
+        assert told.swapped == pytest.approx(float(right[0] / right[1]))
+    assert words.count == told.count == int(marked.text.hidden.sum())
     assert len({round(value, 4) for value in (words.whole, words.without, words.swapped)}) == 3
 
 
