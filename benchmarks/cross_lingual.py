@@ -13,19 +13,15 @@ validation and test sentences, with the spread over seeds; and, where `--intents
 
 import argparse
 import json
-import os
-import subprocess
-import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from itertools import chain
+from functools import partial
 from pathlib import Path
-from statistics import mean, stdev
+from statistics import mean
 from typing import NamedTuple
 
 from cross_lingual_arms import ARMS, FURTHER, NO_PAIRS
-from rich.progress import Progress
+from runs import execute, run_all, spread, write_table
 
 CONFIGURATION = "configs/pretrain/infoxlm_small.yaml"
 SPLITS = ("val", "test")
@@ -45,6 +41,10 @@ class Run(NamedTuple):
     folder: Path
     start: Path | None = None
     """Folder of the run that it goes on from."""
+
+    @property
+    def name(self) -> str:
+        return f"{self.arm}, seed {self.seed}"
 
     @property
     def results(self) -> Path:
@@ -91,22 +91,12 @@ def transfer_commands(run: Run, data: Path, intents: Path) -> Iterator[list[str]
     yield ["transfer", folder, "--output", folder]
 
 
-def execute(run: Run, data: Path, steps: int, intents: Path | None) -> float:
+def work(run: Run, data: Path, steps: int, intents: Path | None) -> float:
     """Seconds that the run took; none if it is there."""
     todo = [] if run.results.exists() else list(commands(run, data, steps))
-    if intents is not None and not run.transfer.exists():
+    if intents is not None and run.start is not None and not run.transfer.exists():
         todo += transfer_commands(run, data, intents)
-    if not todo:
-        return 0.0
-    run.folder.mkdir(parents=True, exist_ok=True)
-    start = time.monotonic()
-    with open(run.folder / "log.txt", "a") as log:
-        for command in todo:
-            arguments = [sys.executable, "-m", "interlingua", *command]
-            done = subprocess.run(arguments, stdout=log, stderr=log, env={**os.environ, "OMP_NUM_THREADS": "1"}, check=False)
-            if done.returncode:
-                raise SystemExit(f"{run.arm}, seed {run.seed}: stopped; {run.folder / 'log.txt'} says why")
-    return time.monotonic() - start
+    return execute(run.name, run.folder, todo) if todo else 0.0
 
 
 def read_figures(run: Run) -> dict[str, float]:
@@ -136,21 +126,16 @@ def add_gains(arms: Mapping[str, Sequence[dict[str, float]]]) -> None:
                 own[f"{split}: above MLM, same seed"] = mean(own[head] - base[head] for head in heads)
 
 
-def spread(values: Sequence[float]) -> str:
-    return f"{mean(values):.1f} ± {stdev(values):.1f}" if len(values) > 1 else f"{values[0]:.1f}"
-
-
-def write_table(arms: Mapping[str, Sequence[dict[str, float]]], path: Path) -> str:
+def write_results(arms: Mapping[str, Sequence[dict[str, float]]], path: Path) -> str:
     """A row an arm: mean and standard deviation over seeds, of the figures that every run has."""
     every = [figures for runs in arms.values() for figures in runs]
     heads = [head for head in every[0] if all(head in figures for figures in every)]
     parts = [*SPLITS, "intents"]
     heads.sort(key=lambda head: next(place for place, part in enumerate(parts) if head.startswith(part)))
-    lines = ["| trained with | seeds | " + " | ".join(heads) + " |", "|---|---:|" + "---:|" * len(heads)]
-    for arm, runs in arms.items():
-        cells = [spread([figures[head] for figures in runs]) for head in heads]
-        lines.append(f"| {arm} | {len(runs)} | " + " | ".join(cells) + " |")
-    table = "\n".join(lines) + "\n"
+    rows = [
+        [arm, str(len(runs)), *(spread([figures[head] for figures in runs]) for head in heads)] for arm, runs in arms.items()
+    ]
+    table = write_table(rows, ["trained with", "seeds", *heads])
     path.write_text(
         "# Retrieval between translations\n\nAccuracy@1 in per cent, mean and standard deviation over seeds.\n\n" + table
     )
@@ -222,20 +207,13 @@ def main() -> None:
         for arm in arguments.arms
     ]
     start = time.monotonic()
-
-    def work(run: Run) -> float:
-        return execute(run, arguments.data, arguments.steps, None if run.start is None else arguments.intents)
-
-    with Progress() as progress, ThreadPoolExecutor(arguments.parallel) as pool:
-        bar = progress.add_task("runs", total=len(starts) + len(runs))
-        first = list(zip(starts.values(), pool.map(work, starts.values()), strict=True))  # arms go on from these
-        for run, seconds in chain(first, zip(runs, pool.map(work, runs), strict=True)):
-            progress.console.print(f"{run.arm}, seed {run.seed}: {'there' if not seconds else f'{seconds / 60:.1f} min'}")
-            progress.advance(bar)
+    shared = arguments.data, arguments.steps, arguments.intents
+    parts = [[(run.name, partial(work, run, *shared)) for run in part] for part in (list(starts.values()), runs)]
+    run_all(parts, arguments.parallel)  # arms go on from the starts
     arms = {arm: [read_figures(run) for run in runs if run.arm == arm] for arm in arguments.arms}
     if BASE in arms:
         add_gains(arms)
-    print(write_table(arms, arguments.output / "results.md"))
+    print(write_results(arms, arguments.output / "results.md"))
     draw(arms, arguments.output / "results.png")
     print(f"{(time.monotonic() - start) / 60:.0f} minutes; {arguments.output}/results.md, results.png")
 
