@@ -2,7 +2,8 @@
 
 import argparse
 import re
-from collections.abc import Sequence
+import sys
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import NoReturn
@@ -25,6 +26,23 @@ def tell(error: Exception) -> str:
     if isinstance(error, OSError) and error.strerror and error.filename is not None:
         return f"{error.filename}: {error.strerror}"
     return str(error)
+
+
+def run_told(program: str, run: Callable[[], int], *errors: type[Exception]) -> int:
+    """Exit status of a command: its own, or 2 after one line on standard error that says what is wrong.
+
+    Args:
+        program: What the line begins with.
+        run: The command.
+        errors: What else than `ValueError` and `OSError` is told so; others are faults of our own.
+    """
+    try:
+        return run()
+    except BrokenPipeError:
+        raise
+    except (ValueError, OSError, *errors) as error:
+        print(f"{program}: {tell(error)}", file=sys.stderr)
+        return 2
 
 
 def check_outputs(files: Sequence[Path], force: bool, option: str = "--output") -> None:

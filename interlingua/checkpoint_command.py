@@ -1,14 +1,12 @@
 """`interlingua checkpoint`: take over encoders of others, and give ours to others."""
 
 import argparse
-import sys
 from pathlib import Path
-from tempfile import TemporaryFile
 from typing import Any
 
 from .checkpoint_words import IDS, account
 from .configuration import ConfigurationError
-from .datamodules.arguments import OneLineParser
+from .datamodules.arguments import OneLineParser, check_folder, check_outputs, run_told
 
 PROGRAM = "interlingua checkpoint"
 NAMES = ("bert", "xlm-roberta", "xlm-roberta-xl", "xlm")
@@ -26,13 +24,7 @@ def main(argv: list[str]) -> int:
         Exit status: 0 well, 2 wrong use or wrong input (one line on standard error says what).
     """
     options = _parser().parse_args(argv)
-    try:
-        return options.run(options)
-    except BrokenPipeError:
-        raise
-    except (ValueError, OSError, ConfigurationError) as error:
-        print(f"{PROGRAM} {options.command}: {error}", file=sys.stderr)
-        return 2
+    return run_told(f"{PROGRAM} {options.command}", lambda: options.run(options), ConfigurationError)
 
 
 def _import(options: argparse.Namespace) -> int:
@@ -41,7 +33,7 @@ def _import(options: argparse.Namespace) -> int:
     from .models.foreign_weights import read_foreign
     from .models.pretrained import write_pretrained
 
-    _check_output(options.output, options.force)
+    check_outputs([Path(options.output)], options.force)
     if options.family in FUSED:
         from .fused_checkpoint import import_fused
 
@@ -70,10 +62,8 @@ def _export(options: argparse.Namespace) -> int:
     from .trained_tower import read_tower
 
     folder = Path(options.output)
-    if folder.exists() and not folder.is_dir():
-        raise ConfigurationError(f"--output {folder} is a file; expected a folder, new or there already")
-    for name in ("config.json", "model.safetensors"):
-        _check_output(folder / name, options.force)
+    check_folder(folder)
+    check_outputs([folder / name for name in ("config.json", "model.safetensors")], options.force)
     if options.family in FUSED:
         from .fused_checkpoint import export_fused
 
@@ -113,7 +103,7 @@ def _resize(options: argparse.Namespace) -> int:
     from .models.pretrained import read_pretrained, write_pretrained
     from .models.resizing import resize_layers, resize_segments, resize_vocabulary
 
-    _check_output(options.output, options.force)
+    check_outputs([Path(options.output)], options.force)
     if options.keep is None and not (options.add or options.layers) and options.segments is None:
         raise ConfigurationError("nothing to change; give --keep IDS.txt, --add N, --layers N, --segments N, or several")
     keep = None if options.keep is None else _read_ids(options.keep)
@@ -196,21 +186,6 @@ def _check_forward(pretrained: Any, exported: Any, folder: Path | None = None, c
     if folder is None and configuration is None:
         agrees = "is consistent with the assumed heads, epsilon and ids; not checked against a configuration of theirs"
     print(f"forward check: {type(theirs).__name__} {agrees}; largest difference of states {agreement.states:.1e}, {scores}")
-
-
-def _check_output(path: str | Path, force: bool) -> None:
-    """Refuse a file that cannot be written before there is anything to write."""
-    path = Path(path)
-    if path.is_dir():
-        raise ConfigurationError(f"--output {path} is a folder; expected a file")
-    if path.exists() and not force:
-        raise ConfigurationError(f"{path} exists; choose another, or give --force to write over it")
-    there = next(folder for folder in path.absolute().parents if folder.exists())
-    try:
-        with TemporaryFile(dir=there):  # permissions alone do not tell: the disk may be read-only
-            pass
-    except OSError as error:
-        raise ConfigurationError(f"--output {path}: {there} cannot be written to: {error.strerror}; choose another") from None
 
 
 def _parser() -> argparse.ArgumentParser:

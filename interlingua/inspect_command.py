@@ -3,7 +3,6 @@
 import argparse
 import json
 import math
-import sys
 from collections.abc import Sequence
 from html import escape
 from itertools import islice
@@ -11,7 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from .configuration import ConfigurationError
-from .datamodules.arguments import OneLineParser
+from .datamodules.arguments import OneLineParser, check_folder, run_told
 
 PROGRAM = "interlingua inspect"
 
@@ -26,13 +25,7 @@ def main(argv: Sequence[str]) -> int:
         Exit status: 0 well, 2 wrong use or wrong input (one line on standard error says what).
     """
     options = _parser().parse_args(argv)
-    try:
-        return _run(options)
-    except BrokenPipeError:
-        raise
-    except (ValueError, OSError, ConfigurationError) as error:
-        print(f"{PROGRAM}: {error}", file=sys.stderr)
-        return 2
+    return run_told(PROGRAM, lambda: _run(options), ConfigurationError)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -69,12 +62,12 @@ class Panel(NamedTuple):
 def _run(options: argparse.Namespace) -> int:
     from .run_plans import read_override
     from .trainer import told_in_a_line
-    from .transfer_command import check_output
 
     if options.batches < 1 or any(number < 0 for number in options.samples):
         raise ConfigurationError(f"--batches {options.batches}, --samples {options.samples}: expected 1 or more, and 0 or more")
     override = read_override(options.data)
-    check_output(options.output)
+    check_folder(options.output)
+    options.output.mkdir(parents=True, exist_ok=True)
     with told_in_a_line():
         module, readers = _open(options, override)
     reader, panels = _choose(readers, options), []

@@ -1,9 +1,7 @@
 """`interlingua regions`: regions of pictures into shards, from a detector's files or found here."""
 
-import sys
-
 from .configuration import ConfigurationError
-from .datamodules.arguments import OneLineParser, tell
+from .datamodules.arguments import OneLineParser, run_told
 from .datamodules.regions.add_command import PROGRAM, add_add
 from .datamodules.regions.extract_command import add_extract
 from .trained_image_tower import read_image_tower
@@ -23,10 +21,4 @@ def main(argv: list[str]) -> int:
     add_add(commands)
     add_extract(commands, read_image_tower)
     arguments = parser.parse_args(argv)
-    try:
-        return arguments.run(arguments)
-    except BrokenPipeError:
-        raise
-    except (ValueError, OSError, ConfigurationError) as error:
-        print(f"{PROGRAM} {arguments.command}: {tell(error)}", file=sys.stderr)
-        return 2
+    return run_told(f"{PROGRAM} {arguments.command}", lambda: arguments.run(arguments), ConfigurationError)

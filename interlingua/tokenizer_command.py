@@ -1,7 +1,6 @@
 """`interlingua tokenizer`: train, import or check a tokenizer, count entries and cut dictionaries by it, show what it does."""
 
 import argparse
-import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
@@ -9,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from .configuration import ConfigurationError
-from .datamodules.arguments import OneLineParser, check_outputs, tell
+from .datamodules.arguments import OneLineParser, check_outputs, run_told
 from .datamodules.shards.parsing import add_cache, read_cache
 from .tokenizer_dictionary import add_dictionary
 
@@ -27,13 +26,7 @@ def main(argv: list[str]) -> int:
         Exit status: 0 well, 1 a tokenizer not fit, 2 wrong use or wrong input (one line on standard error says what).
     """
     options = _parser().parse_args(argv)
-    try:
-        return options.run(options)
-    except BrokenPipeError:
-        raise
-    except (ValueError, OSError, ImportError, ConfigurationError) as error:
-        print(f"{PROGRAM} {options.command}: {tell(error)}", file=sys.stderr)
-        return 2
+    return run_told(f"{PROGRAM} {options.command}", lambda: options.run(options), ImportError, ConfigurationError)
 
 
 def _train(options: argparse.Namespace) -> int:

@@ -1,14 +1,12 @@
 """`interlingua transfer`: what runs of fine-tuning in one language get right in all, over seeds and checkpoints."""
 
 import argparse
-import sys
 from collections.abc import Sequence
 from pathlib import Path
-from tempfile import TemporaryFile
 from typing import Any
 
 from .configuration import ConfigurationError
-from .datamodules.arguments import OneLineParser
+from .datamodules.arguments import OneLineParser, check_folder, run_told
 
 PROGRAM = "interlingua transfer"
 
@@ -23,13 +21,7 @@ def main(argv: Sequence[str]) -> int:
         Exit status: 0 well, 2 wrong use or wrong input (one line on standard error says what).
     """
     options = _parser().parse_args(argv)
-    try:
-        return _run(options)
-    except BrokenPipeError:
-        raise
-    except (ValueError, OSError, ConfigurationError) as error:
-        print(f"{PROGRAM}: {error}", file=sys.stderr)
-        return 2
+    return run_told(PROGRAM, lambda: _run(options), ConfigurationError)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -60,29 +52,14 @@ def _run(options: argparse.Namespace) -> int:
     from .run_checkpoints import find_runs
 
     folders = find_runs(options.runs)
-    check_output(options.output)
+    check_folder(options.output)
+    options.output.mkdir(parents=True, exist_ok=True)
     from .run_plans import read_override
     from .trainer import told_in_a_line
 
     override = read_override(options.data)
     with told_in_a_line():
         return _report(folders, override, options)
-
-
-def check_output(folder: Path) -> None:
-    """Refuse a folder that cannot be written to before there is anything to write.
-
-    Raises:
-        ConfigurationError: Names it.
-    """
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with TemporaryFile(dir=folder):  # permissions alone do not tell: the disk may be read-only
-            pass
-    except FileExistsError:
-        raise ConfigurationError(f"--output {folder} is a file; expected a folder") from None
-    except OSError as error:
-        raise ConfigurationError(f"--output {folder}: cannot be written to: {error.strerror}; choose another") from None
 
 
 REPORTED = ("interlingua.datamodules.labelled.data", "lightning.pytorch.utilities.rank_zero")

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..arguments import OneLineParser, check_folder, check_outputs, tell
+from ..arguments import OneLineParser, check_folder, check_outputs, run_told
 from .map_file import read_map
 from .parsing import PROGRAM, add_cache, add_command, read_cache
 from .write_command import add_write
@@ -27,13 +27,7 @@ def main(argv: list[str]) -> int:
         Exit status: 0 well, 1 shards not fit, 2 wrong use or wrong input (one line on standard error says what).
     """
     arguments = _parser().parse_args(argv)
-    try:
-        return arguments.run(arguments)
-    except BrokenPipeError:
-        raise
-    except (ValueError, OSError) as error:
-        print(f"{PROGRAM} {arguments.command}: {tell(error)}", file=sys.stderr)
-        return 2
+    return run_told(f"{PROGRAM} {arguments.command}", lambda: arguments.run(arguments))
 
 
 def _check(arguments: argparse.Namespace) -> int:

@@ -240,9 +240,9 @@ def test_other_numbers_of_checkpoints_changed_options_and_runs_cut_short_are_not
 def test_results_that_cannot_be_written_are_refused_before_any_scoring(copies, capsys):
     (copies / "file").write_text("")
     for output, words in (
-        ("file", "--output file is a file; expected a folder"),
-        ("file/below", "--output file/below: cannot be written to: Not a directory"),
-        ("/proc/none", "--output /proc/none: cannot be written to: "),
+        ("file", "--output is file, which is a file; expected a folder"),
+        ("file/below", "file (Not a directory); choose another folder"),
+        ("/proc/none", "--output is /proc/none, but no file can be made in /proc ("),
     ):
         status, out, err = transfer(capsys, "a", "--output", output)
         assert status == 2
