@@ -145,10 +145,10 @@ def test_samples_that_cannot_be_read_are_counted(data, tmp_path, tokenizer, monk
     shards = ShardSet(write_tar(tmp_path / "some.tar", members))
     read = ShardSet.read
 
-    def fail(self, number, image=True):
+    def fail(self, number, image=True, members=None):
         if number == 1:
             raise BadSampleError("unreadable shard", "gone")
-        return read(self, number, image)
+        return read(self, number, image, members)
 
     monkeypatch.setattr(ShardSet, "read", fail)
     report = check_tokenizer(tokenizer, shards)

@@ -166,10 +166,10 @@ def test_texts_that_cannot_be_read_are_counted_and_estimated(folders, tokenizer,
         path.unlink()
     read = ShardSet.read
 
-    def fail(self, number, image=True):
+    def fail(self, number, image=True, members=None):
         if number in (3, 12):
             raise BadSampleError("truncated member", "json has 3 of 90 bytes: the tar changed")
-        return read(self, number, image)
+        return read(self, number, image, members)
 
     monkeypatch.setattr(ShardSet, "read", fail)
     with caplog.at_level(logging.WARNING):

@@ -93,7 +93,7 @@ def test_a_pass_of_next_sentence_and_masked_language_reads_real_documents_once(d
     assert all(metrics[f"train/{name}"].isfinite() for name in ("nsp", "mlm", "sop"))
     found = training.trainer(1).validate(model, build(documents, data)[1], verbose=False)[0]
     names = {key.split("/")[-1] for key in found}
-    assert names == {"nsp", "mlm", "sop", "loss"}
+    assert names == {"nsp", "mlm", "sop", "accuracy", "loss"}
 
 
 def test_a_resumed_run_is_the_uninterrupted_run(tmp_path, documents, data):

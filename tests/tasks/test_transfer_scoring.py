@@ -27,6 +27,7 @@ ANSWERS = {"en": ("under the old table", "near the warm stove"), "de": ("unter d
 
 
 def write(folder, language):
+    folder.mkdir(exist_ok=True)
     context = TEXTS[language]
     asked = [
         {"id": f"{language}{number}", "question": "?", "answers": [{"text": one, "answer_start": context.index(one)}]}
@@ -56,7 +57,7 @@ def questions(data, tmp_path):
     module = Labelled(
         Squad(),
         str(tokenizer.path),
-        validation={"en": files["en"]},
+        validation={"en": write(tmp_path / "dev", "en")},
         test=files,
         layout=QuestionLayout("infoxlm", stride=8, max_question=4),
         max_tokens=24,

@@ -95,7 +95,8 @@ def test_validation_of_a_view_that_joins_texts_names_both_languages():
     objectives = {"tlm": Joined(rate=0.5), "plain": MaskedLanguage(rate=0.5)}
     model = training.module(objectives=objectives, passes={"names": [["tlm"], ["plain"]]})
     found = training.trainer(1).validate(model, training.loader([pairs()]), verbose=False)[0]
-    assert found.keys() == {"validation/names/0-1/tlm", "validation/names/0-1/plain", "validation/loss"}
+    losses = {f"validation/names/0-1/{name}" for name in objectives}
+    assert found.keys() == {*losses, *(f"{loss}/accuracy" for loss in losses), "validation/loss"}
     alone = training.trainer(1).validate(model, training.loader([pairs()._replace(source="other")]), verbose=False)[0]
     assert alone == {"validation/loss": 0.0}
 
