@@ -1,4 +1,4 @@
-"""Data of retrieval between pictures and texts: every picture once, every text once, apart from each other."""
+"""Data of retrieval between pictures, or their regions, and texts: each once, apart from each other."""
 
 from functools import partial
 
@@ -9,15 +9,18 @@ from lightning import LightningDataModule
 from ..modalities.augmentation import ImageTransform
 from ..modalities.batch import Fault
 from ..modalities.image import BadImageError, collate_images
+from ..modalities.region import collate_regions
 from ..modalities.tokenizer import Tokenizer
 from .choice import TextChoice
 from .dealing import Batches, check_numbers
 from .evaluation_reading import Identities, Told, cut, identify, open_sources, read_texts
 from .faults import FaultTally
 from .filtering import TextRows
+from .region_choice import RegionChoice
+from .region_reading import RegionReader
 from .sample import BadSampleError
 from .shards.cache import Cache
-from .shards.fields import FieldMap
+from .shards.fields import REGIONS, FieldMap
 from .shards.reader import ShardSet
 from .steps import Reading
 
@@ -35,7 +38,7 @@ class RetrievalData(LightningDataModule):
         self,
         sources: dict[str, str | list[str]],
         tokenizer: str,
-        image: ImageTransform,
+        image: ImageTransform | None = None,
         texts: TextChoice = TextChoice(),  # noqa: B008, frozen
         max_tokens: int = 128,
         batch_size: int = 128,
@@ -44,12 +47,13 @@ class RetrievalData(LightningDataModule):
         start_method: str | None = None,
         max_bad_share: float = 0.02,
         cache: Cache | None = None,
+        regions: RegionChoice | None = None,
     ):
         """
         Args:
             sources: Paths or patterns of tars, by the name under which results are given.
             tokenizer: Tokenizer file.
-            image: How pictures are prepared; always without augmentation.
+            image: How pictures are prepared, always without augmentation; None: only their regions are read.
             texts: Languages and roles of the texts that are queries; weights have no meaning here.
             max_tokens: Longest text, start and end token included.
             batch_size: Rows of a batch; each process reads whole batches.
@@ -58,10 +62,18 @@ class RetrievalData(LightningDataModule):
             start_method: How they are started (`fork`, `spawn`, `forkserver`); None: the platform's own way.
             max_bad_share: Share of rows that cannot be read, above which reading is an error.
             cache: Where remote shards are kept; None: in the user's cache folder.
+            regions: Which regions of pictures are read, for encoders of regions; with an `image` beside them, boxes are told
+                in what is shown of it, and pages show it. None: they are not looked at.
+
+        Raises:
+            ValueError: Neither `image` nor `regions`, or a number out of its range.
         """
         super().__init__()
+        if image is None and regions is None:
+            raise ValueError("retrieval: neither `image` nor `regions` is read; give what the encoder reads of pictures")
         check_numbers(workers, max_tokens, batch_size, start_method)
-        self.sources, self.fields, self.image, self.texts, self.cache = sources, fields, image, texts, cache
+        self.sources, self.fields, self.texts, self.cache = sources, fields, texts, cache
+        self.image, self.regions = image, regions
         self.tokenizer, self.max_tokens, self.batch_size = Tokenizer(tokenizer), max_tokens, batch_size
         self.workers, self.start_method, self.max_bad_share = workers, start_method, max_bad_share
         self.parts: list[partial[Reading]] = []
@@ -82,8 +94,9 @@ class RetrievalData(LightningDataModule):
 
     def _list(self, name: str, shards: ShardSet) -> list[partial[Reading]]:
         FaultTally(f"source {name}", self.max_bad_share).add(len(shards), shards.faults)
-        pictures = find_pictures(shards)
+        pictures = find_pictures(shards, self.image is not None, self.regions is not None)
         try:
+            regions = None if self.regions is None or not len(pictures) else RegionReader(self.regions, shards, pictures)
             texts = find_texts(shards, self.texts, pictures)
             for language in texts:
                 self.tokenizer.language_id(language)
@@ -94,7 +107,8 @@ class RetrievalData(LightningDataModule):
                 f"source {name!r}: no picture with a text to find it by; {len(pictures)} pictures in "
                 f"{len(shards)} samples, languages found: {', '.join(shards.languages) or 'none'}"
             )
-        parts = [partial(read_pictures, name, shards, self.image, rows) for rows in cut(pictures, self.batch_size)]
+        read = partial(read_pictures, name, shards, self.image, regions)
+        parts = [partial(read, rows) for rows in cut(pictures, self.batch_size)]
         read = partial(read_texts, name, shards, self.tokenizer, self.max_tokens, by_item)
         return parts + [partial(read, part) for rows in texts.values() for part in cut(rows, self.batch_size)]
 
@@ -104,9 +118,15 @@ class RetrievalData(LightningDataModule):
         return Batches(self.parts, self.trainer, self.workers, self.start_method, tally)
 
 
-def find_pictures(shards: ShardSet) -> Int64[np.ndarray, "N"]:
-    """Numbers of the samples whose pictures are searched: the first of each item that has one, ascending."""
-    having = np.flatnonzero(shards.has_image)
+def find_pictures(shards: ShardSet, image: bool = True, regions: bool = False) -> Int64[np.ndarray, "N"]:
+    """Numbers of the samples whose pictures are searched: the first of each item that has one, ascending.
+
+    Args:
+        shards: Where they are.
+        image, regions: What a sample must have.
+    """
+    wanted = [*([shards.has_image] if image else []), *([shards.has(REGIONS)] if regions else [])]
+    having = np.flatnonzero(np.logical_and.reduce(wanted))
     _, first = np.unique(shards.items[having], return_index=True)
     return np.sort(having[first])
 
@@ -126,22 +146,30 @@ def find_texts(shards: ShardSet, choice: TextChoice, pictures: Int64[np.ndarray,
     return {code: texts for code, texts in numbers.items() if len(texts)}
 
 
-def read_pictures(name: str, shards: ShardSet, transform: ImageTransform, numbers: np.ndarray) -> Reading:
+def read_pictures(
+    name: str, shards: ShardSet, transform: ImageTransform | None, regions: RegionReader | None, numbers: np.ndarray
+) -> Reading:
     """One batch of pictures.
 
     Args:
         name: Name of the source.
         shards: Where the pictures are.
-        transform: How they are prepared.
+        transform: How they are prepared; None: they are not read.
+        regions: What reads their regions; None: these are not read.
         numbers: Samples `[N]`.
     """
-    items, pictures, slots, faults = [], [], [], []
+    items, pictures, found, slots, faults = [], [], [], [], []
     for slot, number in enumerate(numbers.tolist()):
         try:
-            sample = shards.read(number, members=())
-            if sample.image is None:
+            members = () if regions is None else (REGIONS,)
+            sample = shards.read(number, image=transform is not None, members=members)
+            if transform is not None and sample.image is None:
                 raise BadSampleError("missing image", "the picture that the index names is not there any more")
-            pictures.append(transform.read(sample.image, None))
+            shown = None if transform is None else transform.show(sample.image, None)
+            if regions is not None:
+                found.append(regions.read(sample, shown))
+            if shown is not None:
+                pictures.append(shown.pixels)
             items.append(sample.item)
             slots.append(slot)
         except (BadSampleError, BadImageError) as error:
@@ -149,7 +177,11 @@ def read_pictures(name: str, shards: ShardSet, transform: ImageTransform, number
     if not items:
         return Reading(None, [], faults)
     batch = identify(name, Identities(items, numbers[slots].tolist()))
-    return Reading(batch._replace(image=collate_images(pictures, transform.size)), slots, faults)
+    if transform is not None:
+        batch = batch._replace(image=collate_images(pictures, transform.size))
+    if regions is not None:
+        batch = batch._replace(regions=collate_regions(found, regions.form))
+    return Reading(batch, slots, faults)
 
 
 def by_item(told: Told) -> Identities:

@@ -107,9 +107,14 @@ def _shapes(weights: Mapping[str, torch.Tensor]) -> dict[str, torch.Size]:
     return {name: weight.shape for name, weight in weights.items()}
 
 
-def _read(path: str | Path) -> object:
+def read_checkpoint(path: str | Path) -> dict:
+    """A checkpoint's tensors and plain values.
+
+    Raises:
+        ValueError: It is none.
+    """
     try:
-        return torch.load(path, map_location="cpu", weights_only=True)
+        checkpoint = torch.load(path, map_location="cpu", weights_only=True)
     except OSError:
         raise
     except Exception as error:  # an unpickler that is given something else (a text) fails in any way
@@ -118,6 +123,9 @@ def _read(path: str | Path) -> object:
             f"{path}: no checkpoint, cut short, or with other objects than tensors and plain values ({reason}); give the .ckpt "
             "that `interlingua fit` wrote"
         ) from None
+    if not isinstance(checkpoint, dict) or "state_dict" not in checkpoint:
+        raise ValueError(f"{path} has no `state_dict`: give the .ckpt that `interlingua fit` wrote")
+    return checkpoint
 
 
 def load_encoder(
@@ -152,9 +160,7 @@ def load_encoder(
         start.fill_encoder(encoder)
         tell(start.said)
         return
-    checkpoint = _read(path)
-    if not isinstance(checkpoint, dict) or "state_dict" not in checkpoint:
-        raise ValueError(f"{path} has no `state_dict`: give the .ckpt that `interlingua fit` wrote")
+    checkpoint = read_checkpoint(path)
     stored = {name[len(PREFIX) :]: value for name, value in checkpoint["state_dict"].items() if name.startswith(PREFIX)}
     wanted = encoder.state_dict()
     missing, unexpected = sorted(wanted.keys() - stored.keys()), sorted(stored.keys() - wanted.keys())

@@ -64,8 +64,15 @@ class Collection(NamedTuple):
     """Texts whose picture is not there."""
 
 
-def arrange(pictures: Mapping[PictureKey, Picture], lines: Mapping[LineKey, Line], sources: Iterable[str]) -> Collection:
+def arrange(
+    pictures: Mapping[PictureKey, Picture], lines: Mapping[LineKey, Line], sources: Iterable[str], cosine: bool = True
+) -> Collection:
     """Pictures and texts of some sources as one collection.
+
+    Args:
+        pictures, lines: Of all sources.
+        sources: Which of them.
+        cosine: Whether vectors are compared at length 1; else by their product as they are.
 
     Raises:
         ValueError: No picture has a text, or a vector is not finite; names source and samples.
@@ -77,15 +84,15 @@ def arrange(pictures: Mapping[PictureKey, Picture], lines: Mapping[LineKey, Line
     kept = [key for key in said if lines[key].item in having]
     if not kept:
         raise ValueError(f"{', '.join(sorted(sources))}: no picture with a text ({len(shown)} pictures, {len(said)} texts)")
-    vectors = _stack(shown, [pictures[key].vector for key in shown], "pictures")
-    _stack(kept, [lines[key].vector for key in kept], "texts")
+    vectors = _stack(shown, [pictures[key].vector for key in shown], "pictures", cosine)
+    _stack(kept, [lines[key].vector for key in kept], "texts", cosine)
     texts = {}
     for language in sorted({key[2] for key in kept}):
         rows = [(key, lines[key]) for key in kept if key[2] == language]
         texts[language] = Lines(
             torch.tensor([line.item for _, line in rows]),
             torch.tensor([line.identity for _, line in rows]),
-            _stack([key for key, _ in rows], [line.vector for _, line in rows], "texts"),
+            _stack([key for key, _ in rows], [line.vector for _, line in rows], "texts", cosine),
             [line.tokens for _, line in rows],
         )
     item = torch.tensor([pictures[key].item for key in shown])
@@ -223,8 +230,8 @@ def _pairs(lines: Lines) -> list[tuple[int, int]]:
     return list(zip(lines.item.tolist(), lines.identity.tolist(), strict=True))
 
 
-def _stack(keys: Sequence[tuple], vectors: Sequence[np.ndarray], name: str) -> Float32[Tensor, "N E"]:
-    """Vectors at length 1."""
+def _stack(keys: Sequence[tuple], vectors: Sequence[np.ndarray], name: str, cosine: bool) -> Float32[Tensor, "N E"]:
+    """Vectors, for a cosine at length 1."""
     stacked = torch.from_numpy(np.stack(vectors))
     bad = stacked.isfinite().all(dim=1).logical_not().nonzero()[:, 0].tolist()
     if bad:
@@ -233,4 +240,4 @@ def _stack(keys: Sequence[tuple], vectors: Sequence[np.ndarray], name: str) -> F
             f"the vectors of {len(bad)} of {len(keys)} {name} are not finite ({first}{', ...' if len(bad) > 3 else ''}); "
             "the model has diverged or met broken input: nothing can be ranked by it"
         )
-    return normalize(stacked)
+    return normalize(stacked) if cosine else stacked

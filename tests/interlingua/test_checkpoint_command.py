@@ -72,7 +72,10 @@ def test_a_configuration_that_others_compute_otherwise_is_caught(roberta, capsys
             "--heads is 4, but num_attention_heads is 2",
         ),
         (["import", "hf", "--as", "xlm-roberta", "--languages", "en", "--output", "x"], "names 1, but there are 0 language"),
-        (["import", "hf", "--as", "xlm-roberta", "--output", "hf/config.json"], "hf/config.json would be overwritten; choose another --output, or give --force"),
+        (
+            ["import", "hf", "--as", "xlm-roberta", "--output", "hf/config.json"],
+            "hf/config.json would be overwritten; choose",
+        ),
         (["export", "none", "--as", "bert", "--output", "x"], "export: none does not exist"),
         (["export", "hf/model.safetensors", "--as", "bert", "--output", "x"], "is not of ours"),
         (["show", "hf/config.json"], "not safetensors"),

@@ -28,7 +28,7 @@ class MeanColor(Encoder):
 
     def __init__(self):
         super().__init__()
-        self.widths = {}
+        self.widths = {"text": 3, "image": 3}
         self.table = nn.Embedding(64, 3)
 
     def forward(self, batch: Batch) -> States:
