@@ -3,11 +3,13 @@
 from functools import partial
 
 import numpy as np
+import torch
 from jaxtyping import Int64
 from lightning import LightningDataModule
 
 from ..modalities.augmentation import ImageTransform
 from ..modalities.batch import Fault
+from ..modalities.chance import chance
 from ..modalities.image import BadImageError, collate_images
 from ..modalities.region import collate_regions
 from ..modalities.tokenizer import Tokenizer
@@ -48,6 +50,7 @@ class RetrievalData(LightningDataModule):
         max_bad_share: float = 0.02,
         cache: Cache | None = None,
         regions: RegionChoice | None = None,
+        items: int | None = None,
     ):
         """
         Args:
@@ -64,6 +67,8 @@ class RetrievalData(LightningDataModule):
             cache: Where remote shards are kept; None: in the user's cache folder.
             regions: Which regions of pictures are read, for encoders of regions; with an `image` beside them, boxes are told
                 in what is shown of it, and pages show it. None: they are not looked at.
+            items: Items of each source at most, those with the smallest hashes: where each text is read with each picture,
+                all may be too many. None: all.
 
         Raises:
             ValueError: Neither `image` nor `regions`, or a number out of its range.
@@ -72,8 +77,10 @@ class RetrievalData(LightningDataModule):
         if image is None and regions is None:
             raise ValueError("retrieval: neither `image` nor `regions` is read; give what the encoder reads of pictures")
         check_numbers(workers, max_tokens, batch_size, start_method)
+        if items is not None and items < 2:
+            raise ValueError(f"retrieval: items is {items}; expected 2 or more, or null for all")
         self.sources, self.fields, self.texts, self.cache = sources, fields, texts, cache
-        self.image, self.regions = image, regions
+        self.image, self.regions, self.items = image, regions, items
         self.tokenizer, self.max_tokens, self.batch_size = Tokenizer(tokenizer), max_tokens, batch_size
         self.workers, self.start_method, self.max_bad_share = workers, start_method, max_bad_share
         self.parts: list[partial[Reading]] = []
@@ -95,6 +102,9 @@ class RetrievalData(LightningDataModule):
     def _list(self, name: str, shards: ShardSet) -> list[partial[Reading]]:
         FaultTally(f"source {name}", self.max_bad_share).add(len(shards), shards.faults)
         pictures = find_pictures(shards, self.image is not None, self.regions is not None)
+        if self.items is not None and len(pictures) > self.items:
+            order = chance(0, torch.from_numpy(shards.items[pictures])).argsort(stable=True).numpy()
+            pictures = np.sort(pictures[order[: self.items]])
         try:
             regions = None if self.regions is None or not len(pictures) else RegionReader(self.regions, shards, pictures)
             texts = find_texts(shards, self.texts, pictures)

@@ -11,10 +11,9 @@ from interlingua.datamodules.region_choice import RegionChoice
 from interlingua.modalities.augmentation import ImageTransform
 
 
-def batches(path, data, image=None, regions=RegionChoice(), batch_size=4):  # noqa: B008
-    opened = RetrievalData(
-        {"held out": path}, small_tokenizer(data).path, image, max_tokens=64, batch_size=batch_size, workers=0, regions=regions
-    )
+def batches(path, data, image=None, regions=RegionChoice(), batch_size=4, items=None):  # noqa: B008
+    options = {"max_tokens": 64, "batch_size": batch_size, "workers": 0, "regions": regions, "items": items}
+    opened = RetrievalData({"held out": path}, small_tokenizer(data).path, image, **options)
     as_rank(opened).setup("test")
     return list(opened.test_dataloader())
 
@@ -64,3 +63,15 @@ def test_shards_without_regions_and_data_that_read_nothing_are_refused(tmp_path,
         batches(path, data)
     with pytest.raises(ValueError, match="neither `image` nor `regions` is read"):
         RetrievalData({"held out": path}, small_tokenizer(data).path)
+
+
+def test_some_items_are_the_same_ones_whatever_else_is_there(tmp_path, data):
+    """Their pictures and their texts; the more are asked for, the more are added."""
+    path = write(tmp_path / "some", data, [found_in(number) for number in range(12)])
+    chosen = [numbers(batches(path, data, items=count), "regions") for count in (2, 5, 12, 50)]
+    assert [len(one) for one in chosen] == [2, 5, 12, 12]
+    assert set(chosen[0]) < set(chosen[1])
+    assert chosen[1] != list(range(5))
+    assert numbers(batches(path, data, items=5), "text") == chosen[1]
+    with pytest.raises(ValueError, match="items is 1; expected 2 or more"):
+        batches(path, data, items=1)
