@@ -66,7 +66,7 @@ def commands(run: Run, data: Path, steps: int) -> Iterator[list[str]]:
         file.write_text(yaml.safe_dump(content))
     quiet = ["--trainer.enable_progress_bar", "false"]
     yield ["fit", "--config", str(run.folder / "arm.yaml"), "--overwrite", *quiet]
-    where = ["--data.validation.captions.shards", test, "--trainer.default_root_dir", str(run.folder / "test")]
+    where = ["--config", str(override), "--trainer.default_root_dir", str(run.folder / "test")]
     yield ["validate", "--ckpt_path", str(run.checkpoint), *where, *quiet]
     yield ["inspect", str(run.checkpoint), "--output", str(run.folder / "inspect"), "--data", str(override), "--samples"]
     yield ["test", "--config", str(retrieval), *quiet]

@@ -1,6 +1,6 @@
 """What encoder, tokenizer and data must agree on before anything is read."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from ..modalities.tokenizer import Tokenizer
 from ..modalities.vocabulary import shake_hands
@@ -62,17 +62,23 @@ def check_counted(objectives: Mapping[str, Objective], tokenizer: Tokenizer) -> 
             )
 
 
-def check_classes(objectives: Mapping[str, Objective], data: object) -> None:
+def check_classes(objectives: Mapping[str, Objective], data: object, trained: Sequence[str] | None = None) -> None:
     """Refuse objectives with more classes, or fewer, than the data have labels, or with others.
 
     Args:
         objectives: By name; those without `classes` agree with all.
         data: The data module; `labels` is looked at, where it has any.
+        trained: Labels that heads from elsewhere were trained with; None: not known.
 
     Raises:
         ValueError: Names the objective and what differs.
     """
     labels = getattr(data, "labels", None)
+    if labels and trained is not None and list(labels) != list(trained):
+        raise ValueError(
+            f"data.labels are {', '.join(labels[:5])}, ..., but the heads of `initial` were trained with "
+            f"{', '.join(trained[:5])}, ...; give the same names in the same order, or leave `initial_heads` out"
+        )
     for name, objective in objectives.items():
         classes = getattr(objective, "classes", None)
         if labels and classes is not None and classes != len(labels):

@@ -47,6 +47,7 @@ class Pretraining(lightning.LightningModule):
         denominator: Literal["each", "pooled"] = "each",
         share_heads: bool = True,
         other_tokenizer: bool = False,
+        initial_heads: bool = False,
     ):
         """
         Args:
@@ -64,6 +65,8 @@ class Pretraining(lightning.LightningModule):
                 and InfoXLM.
             other_tokenizer: Let `initial` be a checkpoint that was trained with another tokenizer, on purpose: its table of
                 tokens then starts with rows of other pieces.
+            initial_heads: Take the weights of objectives from the checkpoint `initial` too, by their names: to go on from a
+                fine-tuned run with other data (few-shot).
         """
         super().__init__()
         if denominator not in ("each", "pooled"):
@@ -72,7 +75,10 @@ class Pretraining(lightning.LightningModule):
         self.plan = plan_passes(passes, objectives)  # first: what it refuses needs no weights
         self.encoder = encoder
         self.tokenizer = None if tokenizer is None else Tokenizer(tokenizer)
-        start = None if initial is None else Restoration(initial, rank_zero_info, self.tokenizer, other_tokenizer)
+        if initial_heads and initial is None:
+            raise ValueError("initial_heads: there is no `initial` to take them from")
+        how = (rank_zero_info, self.tokenizer, other_tokenizer, initial_heads)
+        start = None if initial is None else Restoration(initial, *how)
         if start is not None:
             start.fill_encoder(encoder)
         self.objectives = nn.ModuleDict(objectives)
@@ -85,6 +91,7 @@ class Pretraining(lightning.LightningModule):
             share_token_heads(objectives)
         if start is not None:
             start.fill_heads(encoder, objectives)
+        self.labels = None if start is None else start.labels
         self.faults = 0
         self.interval = Interval(self.objectives)
         self.sums = Sums()
@@ -98,7 +105,7 @@ class Pretraining(lightning.LightningModule):
                 f"trainer.strategy is {type(self.trainer.strategy).__name__}, but gradients are summed over whole copies "
                 "of the model; use one device, or ddp"
             )
-        check_classes(dict(self.objectives.items()), getattr(self.trainer, "datamodule", None))
+        check_classes(dict(self.objectives.items()), getattr(self.trainer, "datamodule", None), self.labels)
         if self.tokenizer is not None:
             check_agreement(self.encoder, self.tokenizer, getattr(self.trainer, "datamodule", None))
             check_counted(dict(self.objectives.items()), self.tokenizer)

@@ -26,9 +26,10 @@ DELIBERATE = "model.other_tokenizer true"
 class Restoration:
     """A start from elsewhere: the encoder's weights before objectives are built on it, then what the file has for their heads.
 
-    A checkpoint of `Pretraining` fills the whole encoder, and no head. A file of `interlingua checkpoint import` fills the
-    text tower that the encoder is or contains, or the whole of a fused encoder; and every objective's `head` that is a token
-    head on its table, the pooler and classifier of next sentence prediction, and the head of image-text matching.
+    A checkpoint of `Pretraining` fills the whole encoder, and heads only where they are asked for. A file of `interlingua
+    checkpoint import` fills the text tower that the encoder is or contains, or the whole of a fused encoder; and every
+    objective's `head` that is a token head on its table, the pooler and classifier of next sentence prediction, and the head
+    of image-text matching.
     """
 
     def __init__(
@@ -37,6 +38,7 @@ class Restoration:
         tell: Callable[[str], None] = print,
         tokenizer: Tokenizer | None = None,
         other_tokenizer: bool = False,
+        heads: bool = False,
     ):
         """
         Args:
@@ -44,17 +46,22 @@ class Restoration:
             tell: Given one line when all is done.
             tokenizer: What will number its pieces; None: not known.
             other_tokenizer: It may be another than a checkpoint was trained with.
+            heads: A checkpoint fills the objectives of its names too.
 
         Raises:
             FileNotFoundError: There is no such file.
-            ValueError: It is a folder.
+            ValueError: It is a folder, or heads are asked for of a file of a pretrained encoder.
         """
         refuse_folder(path)
         if not Path(path).is_file():
             raise FileNotFoundError(f"checkpoint {path} does not exist; give the .ckpt that `interlingua fit` wrote")
         self.path, self.tell, self.tokenizer, self.other_tokenizer = path, tell, tokenizer, other_tokenizer
         self.pretrained: Pretrained | None = read_pretrained(path) if is_pretrained(path) else None
-        self.said = ""
+        if heads and self.pretrained is not None:
+            raise ValueError(f"initial_heads: {path} is a file of a pretrained encoder; give a checkpoint of `interlingua fit`")
+        self.heads, self.said = heads, ""
+        self.labels: list[str] | None = None
+        """Names of the classes that the heads tell apart, where the checkpoint's data had any."""
 
     def fill_encoder(self, encoder: Encoder) -> None:
         """
@@ -76,8 +83,14 @@ class Restoration:
     def fill_heads(self, encoder: Encoder, objectives: Mapping[str, Objective]) -> None:
         """Fill the heads of connected objectives, and tell what was done."""
         if self.pretrained is None:
-            if own := [name for name, objective in objectives.items() if any(True for _ in objective.parameters())]:
-                self.tell(f"{self.path}: heads are not taken from a checkpoint: {', '.join(own)} start with fresh ones")
+            own = [name for name, objective in objectives.items() if any(True for _ in objective.parameters())]
+            if self.heads:
+                self._fill_all({name: objectives[name] for name in own})
+            elif own:
+                self.tell(
+                    f"{self.path}: heads are not taken from a checkpoint: {', '.join(own)} start with fresh ones "
+                    "(`model.initial_heads true` takes them)"
+                )
             return
         table, part = find_text_tower(encoder).tokens.weight, self.pretrained.part
         pairs = {f"pooler.{name}": weight for name, weight in part("pooler").items()}
@@ -101,6 +114,20 @@ class Restoration:
         if fresh:
             self.said += f"; none that fits {', '.join(fresh)}, whose head starts fresh"
         self.tell(self.said)
+
+    def _fill_all(self, objectives: Mapping[str, Objective]) -> None:
+        checkpoint = read_checkpoint(self.path)
+        start = "objectives."
+        stored = {name[len(start) :]: value for name, value in checkpoint["state_dict"].items() if name.startswith(start)}
+        found = sorted({name.partition(".")[0] for name in stored})
+        for name, objective in objectives.items():
+            weights = {key[len(name) + 1 :]: value for key, value in stored.items() if key.startswith(f"{name}.")}
+            if not weights:
+                raise ValueError(f"initial_heads: {self.path} has no objective {name!r}; found {', '.join(found) or 'none'}")
+            load_whole(objective, weights, f"objective {name}")
+        kept = [one["labels"] for one in checkpoint.values() if isinstance(one, dict) and one.get("labels")]
+        self.labels = kept[0] if kept else None
+        self.tell(f"{self.path}: heads of {', '.join(objectives)} are taken, too")
 
 
 def _shapes(weights: Mapping[str, torch.Tensor]) -> dict[str, torch.Size]:

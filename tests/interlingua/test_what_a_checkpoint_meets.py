@@ -53,6 +53,9 @@ def give(**arguments):
     return "--data", "data.yaml", "--output", "out"
 
 
+LASTS = ("few/checkpoints/last.ckpt", "fresh/checkpoints/last.ckpt")
+
+
 def test_labels_in_another_order_are_refused(run, capsys):
     swapped = [LABELS[1], LABELS[0], *LABELS[2:]]
     words = "data.labels are HassTurnOff, HassTurnOn, HassLightSet,"
@@ -85,6 +88,26 @@ def test_another_tokenizer_is_refused_in_validation_transfer_and_at_a_start(run,
     with caplog.at_level("INFO"):
         assert main([*map(str, start), "--model.other_tokenizer", "true"]) == 0
     assert f"{run}: heads are not taken from a checkpoint: intent start with fresh ones" in caplog.text
+
+
+def test_heads_go_on_from_a_run_where_they_are_asked_for(run, capsys, caplog):
+    """Few-shot: the first step begins with the head that was trained, with the labels that it was trained with."""
+    start = ["fit", "--config", "a.yaml", "--trainer.callbacks", "null", "--trainer.max_steps", "1"]
+    start += ["--model.optimization.learning_rate", "1e-12", "--trainer.default_root_dir"]
+    given = ["--model.initial", str(run), "--model.initial_heads", "true"]
+    with caplog.at_level("INFO"):
+        assert main([*start, "few", *given]) == 0
+    assert f"{run}: heads of intent are taken, too" in caplog.text
+    assert main([*start, "fresh", *given[:2]]) == 0
+    before, few, fresh = (torch.load(one, weights_only=True)["state_dict"] for one in (run, *LASTS))
+    names = [name for name in before if name.startswith("objectives.intent.") and name.endswith("weight")]
+    assert names
+    for name in names:
+        assert torch.allclose(before[name], few[name], atol=1e-6)
+        assert not torch.allclose(before[name], fresh[name], atol=1e-3)
+    swapped = yaml.safe_dump([LABELS[1], LABELS[0], *LABELS[2:]], default_flow_style=True)
+    refused(capsys, "but the heads of `initial` were trained with HassTurnOn", *start, "b", *given, "--data.labels", swapped)
+    refused(capsys, "there is no `initial` to take them from", *start, "b", *given[2:])
 
 
 def test_a_tokenizer_that_is_replaced_in_place_is_refused(data, other, transfer_runs, tmp_path, monkeypatch, capsys):
