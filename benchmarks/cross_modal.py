@@ -156,7 +156,6 @@ def draw(arms: Mapping[str, list[dict[str, float]]], path: Path) -> None:
                     values, [at] * len(values), "o", color=color, markersize=3, markeredgecolor="#16202c", markeredgewidth=0.4
                 )
         axes.set_title(title, fontsize=11)
-        axes.set_xlabel("per cent; a dot a seed")
         axes.spines[["top", "right", "left"]].set_visible(False)
         axes.tick_params(axis="y", length=0)
         axes.set_axisbelow(True)
@@ -166,9 +165,7 @@ def draw(arms: Mapping[str, list[dict[str, float]]], path: Path) -> None:
     every[-1].axvline(first["R@10 English, chance"], color="#16202c", linewidth=0.8, linestyle=":")
     every[0].set_yticks(range(len(arms)), list(arms))
     every[0].invert_yaxis()
-    figure.suptitle(
-        "What pictures and captions are worth to each other, by plan and objectives (dotted: chance)", fontweight="bold"
-    )
+    figure.suptitle("Pictures and captions by plan and objectives: per cent, a dot a seed; dotted: chance", fontweight="bold")
     figure.savefig(path, dpi=110)
 
 
@@ -182,7 +179,7 @@ def main() -> None:
     )
     parser.add_argument("--arms", nargs="+", default=ARMS, choices=ARMS, metavar="ARM", help=f"{', '.join(ARMS)} (all)")
     parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2], metavar="SEED", help="(0 1 2)")
-    parser.add_argument("--steps", type=int, default=600, help="optimiser steps of a run (%(default)s)")
+    parser.add_argument("--steps", type=int, default=500, help="optimiser steps of a run (%(default)s)")
     parser.add_argument("--parallel", type=int, default=2, help="runs at a time, a thread each (%(default)s)")
     options = parser.parse_args()
     runs = [
