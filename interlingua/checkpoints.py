@@ -57,8 +57,8 @@ def read_configuration(path: str | Path) -> dict[str, Any]:
 
 def without_start(node: dict[str, Any]) -> dict[str, Any]:
     """A model's node without the file that its training started from, which need not be there any more."""
-    arguments = {name: value for name, value in (node.get("init_args") or {}).items() if name != "initial"}
-    return {**node, "init_args": arguments}
+    start = ("initial", "initial_heads")
+    return {**node, "init_args": {name: value for name, value in (node.get("init_args") or {}).items() if name not in start}}
 
 
 def load_model(path: str | Path, tokenizer: str | None = None) -> Any:

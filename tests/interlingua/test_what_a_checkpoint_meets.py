@@ -105,6 +105,7 @@ def test_heads_go_on_from_a_run_where_they_are_asked_for(run, capsys, caplog):
     for name in names:
         assert torch.allclose(before[name], few[name], atol=1e-6)
         assert not torch.allclose(before[name], fresh[name], atol=1e-3)
+    assert main(["validate", "--ckpt_path", LASTS[0]]) == 0  # from the checkpoint alone, whose start is past
     swapped = yaml.safe_dump([LABELS[1], LABELS[0], *LABELS[2:]], default_flow_style=True)
     refused(capsys, "but the heads of `initial` were trained with HassTurnOn", *start, "b", *given, "--data.labels", swapped)
     refused(capsys, "there is no `initial` to take them from", *start, "b", *given[2:])
