@@ -8,7 +8,8 @@ import torch
 from learning import reach_half
 from torch import nn
 
-from interlingua.models.encoder import Encoder
+from interlingua.modalities.batch import take
+from interlingua.models.encoder import Encoder, Vectors
 from interlingua.tasks.objectives.hard_image_text_matching import HardImageTextMatching, compare, draw_negative
 
 LENGTHS = (7, 5, 9, 4)
@@ -89,6 +90,53 @@ def test_draws_are_in_proportion_to_the_softmax_and_never_the_positive():
     assert (drawn[:, :2] == 2).all()
     assert (drawn[:, 2] < 2).all()
     assert abs(drawn[:, 2].float().mean() - torch.sigmoid(torch.tensor(1.0))) < 0.04
+
+
+def fixed(encoder, text, image):
+    """Vectors of three rows, each again and again, in the place of the towers' own."""
+
+    def put(_, inputs, states):
+        rows = inputs[0].sample % 3
+        return states._replace(vectors=Vectors(text=text[rows], image=image[rows]))
+
+    encoder.towers.register_forward_hook(put)
+
+
+@pytest.mark.parametrize("temperature", [0.3, 1.0])
+def test_the_texts_that_a_picture_is_like_are_drawn_the_more_often_the_colder(temperature):
+    """Neither the texts that are least like it, nor those whose picture its text is like."""
+    encoder, objective = connected(temperature=temperature)
+    cosine = torch.tensor([[1.0, 0.6, 0.0], [-0.6, 1.0, 0.3], [0.2, -0.7, 1.0]])  # of pictures with texts, before lengths of 1
+    fixed(encoder, torch.eye(3), cosine)
+    read = []
+    encoder.stream.register_forward_pre_hook(lambda _, inputs: read.append(inputs[0]))
+    batch = take(captions([4, 5, 6]), torch.arange(3).repeat(200))._replace(epoch=torch.arange(200).repeat_interleave(3))
+    objective.read(encoder, objective.mark(batch))
+    drawn = read[-1].text.present.sum(1)[600:].view(200, 3) - 4
+    for row in range(3):
+        near, far = (other for other in range(3) if other != row)
+        shares = torch.softmax(cosine[row] / cosine[row].norm() / temperature, 0)
+        expected = shares[near] / (shares[near] + shares[far])
+        assert abs((drawn[:, row] == near).float().mean() - expected) < 0.1, row
+
+
+def test_a_text_that_reads_the_same_is_no_hard_negative_though_its_item_differs():
+    encoder, objective = connected(temperature=0.01)
+    fixed(encoder, torch.ones(3, 2), torch.ones(3, 2))
+    batch = captions([5, 5, 7], items=[1, 2, 3])
+    marked = objective.mark(batch._replace(text=take(batch.text, torch.tensor([0, 0, 2]))))
+    read = []
+    encoder.stream.register_forward_pre_hook(lambda _, inputs: read.append(inputs[0]))
+    assert score(encoder, objective, marked).count == 6
+    assert [own_text(read[-1], row) for row in (3, 4)] == [own_text(batch, 2)] * 2
+
+
+def test_vectors_of_half_precision_are_compared_in_full():
+    """Their lengths are beyond what float16 holds: every similarity would be 0, or no number."""
+    vectors = torch.tensor([[4e4, 4e4, 4e4], [4e4, -4e4, 4e4]], dtype=torch.float16)
+    with torch.autocast("cpu", torch.float16):
+        similarity = compare(vectors, vectors)
+    torch.testing.assert_close(similarity, torch.tensor([[1.0, 1 / 3], [1 / 3, 1.0]]))
 
 
 def test_vectors_that_are_not_finite_say_nothing():
