@@ -53,11 +53,12 @@ def fixed_pairs(rank, world, micro=1):
     return streams.one_step(model, training.Steps(1, rank, world, micro, sources=("captions",))[0])
 
 
-def blind_pairs(items, lengths, kept):
-    """O06: all similarities are 0, and some of the rows are here."""
+def blind_pairs(items, lengths, kept, texts=None):
+    """O06: all similarities are 0, and some of the rows are here; some texts may be other rows'."""
     model = training.module(objectives={"itc": Contrast("text", "image")}, passes={"captions": [["itc"]]})
     nn.init.zeros_(model.encoder.projections["text"].weight)
     batch = tiny.batch(lengths, items, image=tiny.image(len(items)))
+    batch = batch._replace(text=take(batch.text, torch.tensor(texts or range(len(items)))))
     return streams.one_step(model, Step(0, (take(batch, torch.tensor(kept)),)))[0]["itc"]
 
 
@@ -113,6 +114,7 @@ def on_ranks(folder, tokenizer):
     return {
         "pairs": {micro: fixed_pairs(rank, world, micro) for micro in (1, 2)},
         "blind": blind_pairs([7, 9, 7, 8], [5, 6, 7, 0], [[0, 1], [2, 3]][rank]),
+        "alike": blind_pairs([1, 2, 3, 4], [5, 6, 7, 0], [[0, 1], [2, 3]][rank], [0, 1, 0, 3]),
         "negatives": [negatives([7, 9], [rank]), negatives([7, 7], [rank]), negatives([7, 9, 7], [[0, 1], [2]][rank])],
         "scripted": scripted(tiny.batch([4] if rank == 0 else [4, 4, 4])),
         "unevenly": unevenly(rank, world),
@@ -168,10 +170,12 @@ def test_a_contrast_over_ranks_has_gradients_of_the_one_process(two):
 
 
 def test_duplicates_leave_the_denominator_whichever_rank_holds_them(two):
-    """Pitfall O06: items 7 and 9 on one rank, 7 on the other, all similarities 0: 0.8283, and not ln 3 = 1.0986."""
+    """Pitfall O06: items 7 and 9 on one rank, 7 on the other, all similarities 0: 0.8283, and not ln 3 = 1.0986; likewise two
+    equal texts of different items."""
     expected = (2 * math.log(2) + math.log(3)) / 3
     assert expected == pytest.approx(0.8283, abs=1e-4)
-    assert [rank["blind"] for rank in two] == pytest.approx([expected] * 2, abs=1e-5)
+    for found in ("blind", "alike"):
+        assert [rank[found] for rank in two] == pytest.approx([expected] * 2, abs=1e-5)
     assert blind_pairs([7, 9, 7, 8], [5, 6, 7, 0], [0, 1, 2, 3]) == pytest.approx(expected, abs=1e-5)
     assert blind_pairs([7, 9, 8], [5, 6, 7], [0, 1, 2]) == pytest.approx(math.log(3), abs=1e-5)
 

@@ -9,6 +9,7 @@ import torch
 import torch.nn.functional as F
 from learning import reach_half
 
+from interlingua.modalities.batch import take
 from interlingua.models.encoder import States, Vectors
 from interlingua.tasks.objectives.contrast import Contrast
 from interlingua.tasks.objectives.objective import Embeddings
@@ -71,12 +72,13 @@ def test_duplicates_of_an_item_leave_the_denominator(items, expected):
     assert expected == pytest.approx(1.0986 if items[1] == 8 else 0.8283, abs=1e-4)
 
 
-def test_equal_texts_of_different_items_are_not_each_others_negatives():
-    """Pitfall O06: two equal captions of different pictures."""
+@pytest.mark.parametrize("about", ["item", "text"])
+def test_the_same_item_and_equal_texts_are_not_each_others_negatives(about):
+    """Pitfall O06: two captions of one picture, and two equal captions of different pictures, from the batch on."""
     _, objective = connected()
-    batch = captions([6, 6, 6], items=[1, 2, 3])
-    twice = batch.text._replace(tokens=batch.text.tokens[[0, 0, 2]])
-    batch = batch._replace(text=twice)
+    batch = captions([6, 6, 6], items=[7, 7, 9] if about == "item" else [1, 2, 3])
+    if about == "text":
+        batch = batch._replace(text=take(batch.text, torch.tensor([0, 0, 2])))
     states = States(vectors=Vectors(text=torch.zeros(3, 24), image=torch.zeros(3, 24)))
     assert objective.loss(states, batch).total.item() / 3 == pytest.approx(0.8283, abs=1e-4)
 
