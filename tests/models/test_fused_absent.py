@@ -71,6 +71,28 @@ def test_rows_of_nothing_are_finite_and_change_no_other(name, dtype):
             assert torch.allclose(one.joint[0], states.joint[row], atol=1e-5)
 
 
+def plain_attention(query, key, value, mask, dropout):
+    """In which a place that may see nothing gets no number."""
+    scores = query @ key.transpose(2, 3) / query.shape[3] ** 0.5
+    return (scores if mask is None else scores.masked_fill(~mask, -torch.inf)).softmax(3) @ value
+
+
+@NAME
+def test_plain_sums_give_what_the_kernel_gives_where_there_is_nothing(name, monkeypatch):
+    """Pitfall O10: in states and gradients; no place is left that may see nothing."""
+    given, found = given_to(name, (5, 0, 6, 0), (8, 5, 0, 0)), []
+    for attention in (None, plain_attention):
+        if attention is not None:
+            monkeypatch.setattr(torch.nn.functional, "scaled_dot_product_attention", attention)
+        encoder = build(name)
+        states = encoder(given)
+        (states.text.square().sum() + states.regions.square().sum() + states.joint.square().sum()).backward()
+        gradients = [one.grad for one in encoder.parameters() if one.grad is not None]
+        found.append([states.text, states.regions, states.joint, *gradients])
+    for one, other in zip(*found, strict=True):
+        torch.testing.assert_close(one, other, atol=1e-4, rtol=1e-4)
+
+
 @NAME
 def test_what_stands_in_the_padding_of_regions_changes_nothing(name):
     """Pitfall R05."""

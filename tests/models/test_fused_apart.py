@@ -45,6 +45,19 @@ def test_neither_changes_the_others_states_and_the_product_is_of_both():
     assert torch.allclose(both.vectors.image[0], encoder.projections["picture"](whole), atol=1e-6)
 
 
+@pytest.mark.parametrize("pooling", ["first", "mean"])
+def test_vectors_do_not_depend_on_padding_or_on_neighbours(pooling):
+    """Pitfall M10, for a text and for a picture's regions: alone, beside longer ones, and padded on the left."""
+    encoder = build(vector_width=6, pooling=pooling).eval()
+    alone = encoder(tiny.batch([5])._replace(regions=tiny.regions([3]))).vectors
+    for left in (False, True):
+        beside = tiny.batch([5, 40])._replace(text=tiny.text([5, 40], padded=50, left=left), regions=tiny.regions([3, 9], 12))
+        found = encoder(beside).vectors
+        for one, other in ((found.text, alone.text), (found.image, alone.image)):
+            torch.testing.assert_close(one[:1], other, atol=1e-5, rtol=0)
+            assert not torch.allclose(one[1], other[0], atol=1e-3)
+
+
 def test_contrast_compares_texts_with_regions():
     """Rows with both, each against the others; a row's cost by hand."""
     encoder, given, objective = build(vector_width=6), batch(), Contrast()

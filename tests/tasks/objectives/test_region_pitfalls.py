@@ -4,10 +4,13 @@ import pytest
 import tiny
 import torch
 from costs import gradients, score
-from region_pairs import connected, pictures
+from region_pairs import NOTHING, check_nothing, connected, pictures
 from torch import nn
 
 from interlingua.modalities.batch import take
+from interlingua.models.region_embeddings import TypedRegions
+from interlingua.tasks.objectives.contrast import Contrast
+from interlingua.tasks.objectives.hard_image_text_matching import HardImageTextMatching
 from interlingua.tasks.objectives.image_text_matching import ImageTextMatching
 from interlingua.tasks.objectives.masked_language import MaskedLanguage
 from interlingua.tasks.objectives.masked_region_classification import MaskedRegionClassification
@@ -27,6 +30,8 @@ OBJECTIVES = {
     "alignment": WordRegionAlignment,
     "matching": lambda: ImageTextMatching(replaced="either"),
 }
+ALIGNED = {"itc": Contrast, "hard matching": HardImageTextMatching}
+"""Objectives that compare vectors of text and picture before they meet."""
 LENGTHS, COUNTS = [0, 7, 2, 9, 0], [4, 0, 3, 5, 0]
 """A text or a picture is missing, or both; the third text has no word."""
 
@@ -35,11 +40,21 @@ def mixed():
     return pictures(COUNTS, LENGTHS, padded=7)
 
 
+def build(name):
+    if name in OBJECTIVES:
+        return connected(OBJECTIVES[name]())
+    torch.manual_seed(0)
+    picture = TypedRegions(tiny.FEATURES, tiny.WIDTH, dropout=0.0)
+    text, layers = tiny.text_tower(segments=2), tiny.transformer(1)
+    encoder = tiny.fused("text, picture, joint", text, picture, layers=layers, vector_width=24, pooling="mean")
+    return connected(ALIGNED[name](), encoder)
+
+
 @pytest.mark.parametrize("precision", [torch.float32, torch.bfloat16, torch.float16])
-@pytest.mark.parametrize("name", OBJECTIVES)
+@pytest.mark.parametrize("name", [*OBJECTIVES, *ALIGNED])
 def test_rows_of_nothing_give_finite_costs_and_gradients(name, precision):
     """Pitfalls O10 and R03."""
-    encoder, objective = connected(OBJECTIVES[name]())
+    encoder, objective = build(name)
     nn.init.normal_(encoder.picture.mask, std=0.02)  # the gradient of a norm over zeros is beyond half precision
     marked = objective.mark(mixed())
     with torch.autocast("cpu", precision, enabled=precision != torch.float32):
@@ -50,10 +65,10 @@ def test_rows_of_nothing_give_finite_costs_and_gradients(name, precision):
     assert all(gradient.isfinite().all() for gradient in gradients(encoder, objective, loss.total))
 
 
-@pytest.mark.parametrize("name", OBJECTIVES)
+@pytest.mark.parametrize("name", [*OBJECTIVES, *ALIGNED])
 def test_rows_of_nothing_change_no_other_row(name):
     """Pitfalls O10 and R03: the cost is that without them, to 1e-6."""
-    encoder, objective = connected(OBJECTIVES[name]())
+    encoder, objective = build(name)
     batch = mixed()
     pool = objective.lend(batch)
     marked = objective.mark(batch, pool)
@@ -62,3 +77,10 @@ def test_rows_of_nothing_change_no_other_row(name):
     assert whole.count == part.count
     torch.testing.assert_close(whole.total, part.total, rtol=1e-6, atol=1e-6)
     assert score(encoder, objective, take(marked, torch.tensor([4]))).total.item() == 0
+
+
+@pytest.mark.parametrize("name", ALIGNED)
+@pytest.mark.parametrize("batch", NOTHING)
+def test_nothing_to_compare_costs_exactly_nothing(name, batch):
+    """Pitfall R03: vectors of pictures in which nothing was found."""
+    check_nothing(*build(name), NOTHING[batch]())
