@@ -39,9 +39,9 @@ def stretch(text: Text, padded: int, left: bool = False) -> Text:
     return Text(*(pad(field, more) for field in text[:7]))._replace(word=pad(text.word, more, value=-1))
 
 
-@pytest.mark.parametrize("encoder", [tiny.text_tower, tiny.two_towers, tiny.single_stream])
+@pytest.mark.parametrize("encoder", [tiny.text_tower, tiny.two_towers, tiny.single_stream, tiny.region_stream])
 def test_every_tower_reads_the_end_token_of_a_caption_that_was_cut(tokenizer, encoder):
-    """Pitfall T01: a caption of 60 words at 16 tokens, beside a picture of 4 vectors; captions of 16 and 17 tokens."""
+    """Pitfall T01: a caption of 60 words at 16 tokens, beside a picture of 4 patches or regions; of 16 and 17 tokens."""
     encoder, vocabulary = encoder(), tokenizer.vocabulary
     texts = [SIXTY, of_length(tokenizer, 16), of_length(tokenizer, 17)]
     assert len(SIXTY.split()) == 60
@@ -53,7 +53,9 @@ def test_every_tower_reads_the_end_token_of_a_caption_that_was_cut(tokenizer, en
     assert (text.tokens == vocabulary.end).sum() == 3
     assert text.tokens[1].equal(text.tokens[2])
     shown = text._replace(tokens=text.tokens % 100)  # the towers of `tiny` know 100 entries
-    batch = tiny.batch([16] * 3, **({} if isinstance(encoder, TextTower) else {"image": tiny.image(3)}))
+    given = {"image": tiny.image(3), "regions": tiny.regions([4] * 3)}
+    given = {name: one for name, one in given.items() if name in encoder.widths}
+    batch = tiny.batch([16] * 3, **given)
     objective = MaskedLanguage(rate=1.0)
     objective.connect(encoder)
     marked = objective.mark(batch._replace(text=shown))
@@ -62,7 +64,7 @@ def test_every_tower_reads_the_end_token_of_a_caption_that_was_cut(tokenizer, en
     assert marked.text.shown[:, 15].tolist() == [vocabulary.end] * 3
     states = encoder(marked)
     assert states.text.shape == (3, 16, tiny.WIDTH)
-    assert states.image is None or states.image.shape[:2] == (3, 4)
+    assert all(getattr(states, name).shape[:2] == (3, 4) for name in given)
     changed = encoder(marked._replace(text=marked.text._replace(shown=marked.text.shown.index_fill(1, torch.tensor([15]), 9))))
     assert not torch.allclose(states.text[:, 15], changed.text[:, 15], atol=1e-3)
 
