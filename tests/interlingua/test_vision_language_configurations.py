@@ -1,9 +1,12 @@
 """The published recipes of vision and language: each is parsed, checked and built without memory, and as large as its model."""
 
+from pathlib import Path
+
 import pytest
 import torch
 from lightning.pytorch import LightningModule
 
+from interlingua import configs
 from interlingua.checking import build
 from interlingua.configuration import read_arguments
 from interlingua.trainer import check
@@ -165,6 +168,14 @@ def test_a_published_recipe_builds_the_published_model(name):
     assert [mixture["exponent"] for mixture in mixtures] == [0] * (name in STEPS)
     assert [len(mixture["sources"]) for mixture in mixtures] == ([len(STEPS[name])] if name in STEPS else [])
     model.optimization.stop_gradients(model)  # names what is not there
+
+
+def test_pictures_beside_captions_are_mirrored_in_no_recipe_but_albefs():
+    """Pitfall I08: what a caption says of left and right would be false. ALBEF's mirrors, as published, and says so."""
+    folder = Path(configs.__file__).parent
+    mirrored = {path.name for path in folder.rglob("*.yaml") if "mirror:" in path.read_text(encoding="utf-8")}
+    assert mirrored == {"albef.yaml"}
+    assert "left and right is false" in (folder / "pretrain" / "albef.yaml").read_text(encoding="utf-8")
 
 
 def test_as_many_parameters_as_hugging_face_has():
